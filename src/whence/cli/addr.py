@@ -143,8 +143,8 @@ def print_functions(path: str, names: Sequence[str], options: Namespace) -> int:
                 continue
             for function in functions:
                 line = f":{function.start_line}" if function.start_line else ""
-                place = f" at {plain(function.file)}{line}" if function.file else ""
-                print(f"{function.vaddr:#x} {function.length:8} {plain(function.function)}{place}")
+                location = f" at {plain(function.file)}{line}" if function.file else ""
+                print(f"{function.vaddr:#x} {function.length:8} {plain(function.function)}{location}")
             if not functions:
                 complain(f"{name!r} is neither an address in hex nor a function of {path}", "whence addr")
     if unknown == len(names):

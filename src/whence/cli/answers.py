@@ -34,8 +34,8 @@ def executable_mappings(process: Process) -> list[Mapping]:
 
 def as_object(answer: Symbolized) -> dict[str, object]:
     """Return an answer as a JSON object. Addresses are hex text, because JSON readers round 64-bit numbers."""
-    found: dict[str, object] = {"address": hex(answer.address)}
-    found["frames"] = [
+    fields: dict[str, object] = {"address": hex(answer.address)}
+    fields["frames"] = [
         {
             "function": f.function,
             "file": f.file,
@@ -47,18 +47,18 @@ def as_object(answer: Symbolized) -> dict[str, object]:
         for f in answer.frames
     ]
     if answer.reason is not None:
-        found["reason"] = answer.reason.word
+        fields["reason"] = answer.reason.word
         if answer.detail:
-            found["detail"] = answer.detail
+            fields["detail"] = answer.detail
     if answer.mapping is not None:
-        found["path"] = answer.mapping.path
-        found["kind"] = answer.mapping.kind.value
-        found["build_id"] = answer.mapping.build_id
+        fields["path"] = answer.mapping.path
+        fields["kind"] = answer.mapping.kind.value
+        fields["build_id"] = answer.mapping.build_id
     if answer.file_offset is not None:
-        found["file_offset"] = hex(answer.file_offset)
+        fields["file_offset"] = hex(answer.file_offset)
     if answer.vaddr is not None:
-        found["vaddr"] = hex(answer.vaddr)
-    return found
+        fields["vaddr"] = hex(answer.vaddr)
+    return fields
 
 
 def as_lines(answer: Symbolized) -> list[str]:
@@ -74,28 +74,28 @@ def as_lines(answer: Symbolized) -> list[str]:
 
 def where(answer: Symbolized) -> str:
     """Return the address, its file and vaddr, or the file offset if no segment contains it."""
-    place = f"{answer.address:#x}"
+    location = f"{answer.address:#x}"
     if answer.mapping is None:
-        return place
+        return location
     name = plain(answer.mapping.path) or f"[{answer.mapping.kind.value}]"
     if answer.vaddr is not None:
-        return f"{place} {name} vaddr {answer.vaddr:#x}"
-    return f"{place} {name}" + (f" file offset {answer.file_offset:#x}" if answer.file_offset is not None else "")
+        return f"{location} {name} vaddr {answer.vaddr:#x}"
+    return f"{location} {name}" + (f" file offset {answer.file_offset:#x}" if answer.file_offset is not None else "")
 
 
 def frame_text(frame: Frame) -> str:
     """Return function, file and line of a frame as text."""
-    place = f" at {place_text(frame)}" if frame.file else ""
-    return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
+    location = f" at {place_text(frame)}" if frame.file else ""
+    return f"{plain(frame.function) or '??'}{location}{' (inlined)' if frame.inlined else ''}"
 
 
 def coloured_frame(frame: Frame) -> str:
     """Return function, file and line of a frame in colors and with a link, if stdout supports them."""
-    place = ""
+    location = ""
     if frame.file:
-        place = f" at {colour.linked(colour.painted(place_text(frame), colour.FILE), frame.file)}"
+        location = f" at {colour.linked(colour.painted(place_text(frame), colour.FILE), frame.file)}"
     inlined = colour.painted(" (inlined)", colour.DIM) if frame.inlined else ""
-    return f"{colour.painted(plain(frame.function), colour.FUNCTION) or '??'}{place}{inlined}"
+    return f"{colour.painted(plain(frame.function), colour.FUNCTION) or '??'}{location}{inlined}"
 
 
 def place_text(frame: Frame) -> str:
@@ -112,21 +112,21 @@ class ThreadPlace(Record, frozen=True):
     why: str = ""
 
 
-def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
+def show_threads(threads: Sequence[ThreadPlace], as_json: bool) -> int:
     """Print the locations of threads, and remedies on stderr. Return the exit code."""
     if as_json:
         import json
 
-    for place in places:
+    for thread in threads:
         if as_json:
-            said = {"frames": [], "reason": place.why} if place.answer is None else as_object(place.answer)
-            print(json.dumps({**place.head, **said}))
+            fields = {"frames": [], "reason": thread.why} if thread.answer is None else as_object(thread.answer)
+            print(json.dumps({**thread.head, **fields}))
             continue
-        print(place.title)
-        for line in [f"?? {plain(place.why)}"] if place.answer is None else as_lines(place.answer):
+        print(thread.title)
+        for line in [f"?? {plain(thread.why)}"] if thread.answer is None else as_lines(thread.answer):
             colour.print_line(f"  {line}")
-    report_remedies([place.answer for place in places if place.answer is not None])
-    return ANSWERED if all(place.answer for place in places) else SOME_UNKNOWN
+    report_remedies([thread.answer for thread in threads if thread.answer is not None])
+    return ANSWERED if all(thread.answer for thread in threads) else SOME_UNKNOWN
 
 
 def show(answers: list[Symbolized], as_json: bool) -> int:

@@ -112,13 +112,13 @@ def show_living(pid: int, stacks: list[list[int]]) -> int:
     return next((answer.address for answer in answers if len(answer.frames) > 1), pcs[0])
 
 
-def show_frames(place: str, frames: Sequence[Frame]) -> None:
+def show_frames(label: str, frames: Sequence[Frame]) -> None:
     """Print an address and its frames, one per line."""
     for frame in frames:
         inlined = " (inlined)" if frame.inlined else ""
         where = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file else "??"
-        print(f"   {place:18} {frame.function}{inlined} at {where}"[:COLUMNS])
-        place = ""
+        print(f"   {label:18} {frame.function}{inlined} at {where}"[:COLUMNS])
+        label = ""
 
 
 def show_archive(folder: Path, program: Path) -> Path:
@@ -132,7 +132,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
     """Look up a runtime address in the archive, and return its vaddr."""
-    mapping = next(one for one in mappings if one.start <= runtime < one.end)
+    mapping = next(mapping for mapping in mappings if mapping.start <= runtime < mapping.end)
     vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None
     with lidia.open(archive) as table:
@@ -144,10 +144,11 @@ def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runti
 def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list[list[int]]) -> str:
     """Return the samples as text of `perf script --show-mmap-events`."""
     lines = [
-        f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: [{one.start:#x}({one.end - one.start:#x}) @ "
-        f"{one.offset:#x} 00:00 0 0]: {one.shown_permissions} {one.path}"
-        for one in mappings
-        if one.kind.has_file
+        f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: "
+        f"[{mapping.start:#x}({mapping.end - mapping.start:#x}) @ {mapping.offset:#x} 00:00 0 0]: "
+        f"{mapping.shown_permissions} {mapping.path}"
+        for mapping in mappings
+        if mapping.kind.has_file
     ]
     for number, stack in enumerate(stacks, 1):
         lines += [f"{program.name} {pid} {number / 1000:.6f}: {INTERVAL_NS} cpu-clock:"]
@@ -157,7 +158,7 @@ def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list
 
 
 def path_of(address: int, mappings: Sequence[Mapping]) -> str:
-    return next((one.path for one in mappings if one.start <= address < one.end), "") or "[unknown]"
+    return next((mapping.path for mapping in mappings if mapping.start <= address < mapping.end), "") or "[unknown]"
 
 
 def show_profile(raw: Path, named: Path, page: Path) -> None:
@@ -165,9 +166,9 @@ def show_profile(raw: Path, named: Path, page: Path) -> None:
     report = profile.symbolize()
     profile.write(named)
     page.write_bytes(profile.to_bytes("flamegraph", name=named.name))
-    found, every = sum(one.named for one in report.files), sum(one.locations for one in report.files)
+    named_locations, locations = sum(file.named for file in report.files), sum(file.locations for file in report.files)
     print(f"4. The samples as a pprof profile, {raw} has addresses only.")
-    print(f"   Named: {named}, {found} of {every} places in the code. Time by function:\n")
+    print(f"   Named: {named}, {named_locations} of {locations} places in the code. Time by function:\n")
     own: Counter[str] = Counter()
     for line in profile.to_bytes("folded").decode("utf-8", "surrogateescape").splitlines():
         stack, _, count = line.rpartition(" ")

@@ -39,7 +39,7 @@ CONTINUES = 0x80  # bit of a byte of a varint that another one follows
 FOLDED_LINES = 20  # that are compared with the pattern
 
 
-class Kind(NamedTuple):
+class InputKind(NamedTuple):
     """What a file is, and the command lines for it: without and with addresses. FILE is replaced by its path."""
 
     what: str
@@ -49,16 +49,16 @@ class Kind(NamedTuple):
 
 
 FILE = "FILE"
-CORE = Kind("a core dump", ("core", FILE), ("core", FILE), takes_binary=True)
-ELF = Kind("an ELF file", ("explain", FILE), ("addr", FILE))
-ARCHIVE = Kind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
-SNAPSHOT = Kind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
-TRACE = Kind("a Go execution trace", ("trace", "info", FILE))
-TABLE = Kind("a table", ("columns", FILE), takes_binary=True)
-PROFILE = Kind("a profile", ("profile", FILE), takes_binary=True)
+CORE = InputKind("a core dump", ("core", FILE), ("core", FILE), takes_binary=True)
+ELF = InputKind("an ELF file", ("explain", FILE), ("addr", FILE))
+ARCHIVE = InputKind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
+SNAPSHOT = InputKind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
+TRACE = InputKind("a Go execution trace", ("trace", "info", FILE))
+TABLE = InputKind("a table", ("columns", FILE), takes_binary=True)
+PROFILE = InputKind("a profile", ("profile", FILE), takes_binary=True)
 PROFILE_OUTPUTS = {"-o", "--output", "--format", "--top", "--coverage", "--json", "--fail-under"}  # instead of a table
 PROGRAMS = (ELF, ARCHIVE)
-LOG = Kind("text", ("filter", FILE), takes_binary=True)
+LOG = InputKind("text", ("filter", FILE), takes_binary=True)
 
 
 def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]:
@@ -90,7 +90,7 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
     return command
 
 
-def kind_of(path: str) -> Kind:
+def kind_of(path: str) -> InputKind:
     """Return what a file is, by its content. Raises WrongUse for content that no command reads; OSError."""
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, "data")):  # perf record --threads
@@ -126,7 +126,7 @@ def decompressed(head: bytes) -> bytes:
         return head
 
 
-def by_magic(head: bytes) -> Kind | None:
+def by_magic(head: bytes) -> InputKind | None:
     """Return what the first bytes prove the content to be, None if they prove nothing."""
     from whence import perfdata
     from whence.gotrace.specs import looks_like_text, looks_like_wire
@@ -183,7 +183,7 @@ def varint(data: bytes, offset: int) -> tuple[int, int]:
     return value, offset
 
 
-def text_kind(text: str) -> Kind:
+def text_kind(text: str) -> InputKind:
     """Return what text is: a profile in a text form, a table or a snapshot, else a log."""
     from whence.procmap.snapshot import FORMAT
     from whence.profiles.formats import legacy, perf, stack_texts

@@ -253,31 +253,31 @@ def dump(options: Namespace) -> int:
 
     readable: Callable[[str], str] = str if options.no_demangle else demangle
     with lidia.open(options.archive) as table:
-        for index, one in enumerate(table):
-            if options.start is not None and one.vaddr + one.length <= options.start:
+        for index, row in enumerate(table):
+            if options.start is not None and row.vaddr + row.length <= options.start:
                 continue
-            if options.end is not None and one.vaddr >= options.end:
+            if options.end is not None and row.vaddr >= options.end:
                 break
             columns = table.source_columns(index)
             if options.json:
-                print(as_text(as_json(one, readable) | columns_json(columns)))
+                print(as_text(as_json(row, readable) | columns_json(columns)))
             else:
-                print_range(one, readable, columns)
+                print_range(row, readable, columns)
     return ANSWERED
 
 
-def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
+def as_json(row: Range, readable: Callable[[str], str]) -> dict[str, object]:
     return {
-        "address": f"{one.vaddr:#x}",
-        "length": one.length,
-        "depth": one.depth,
-        "function": readable(one.function),
-        "file": one.file,
-        "start_line": one.start_line,
-        "call_file": one.call_file,
-        "call_line": one.call_line,
-        "source": one.source,
-        "lines": [[entry[0], entry[1]] for entry in one.line_table],
+        "address": f"{row.vaddr:#x}",
+        "length": row.length,
+        "depth": row.depth,
+        "function": readable(row.function),
+        "file": row.file,
+        "start_line": row.start_line,
+        "call_file": row.call_file,
+        "call_line": row.call_line,
+        "source": row.source,
+        "lines": [[entry[0], entry[1]] for entry in row.line_table],
     }
 
 
@@ -293,21 +293,21 @@ def columns_json(columns: SourceColumns | None) -> dict[str, object]:
     }
 
 
-def print_range(one: Range, readable: Callable[[str], str], columns: SourceColumns | None) -> None:
+def print_range(row: Range, readable: Callable[[str], str], columns: SourceColumns | None) -> None:
     """Print a range and its line entries, indented by depth up to MOST_INDENT."""
-    deep = one.depth > MOST_INDENT
-    indent = f"depth {one.depth} " if deep else "  " * one.depth
+    deep = row.depth > MOST_INDENT
+    indent = f"depth {row.depth} " if deep else "  " * row.depth
     call_column = f":{columns.call_column}" if columns is not None else ""
-    called = f"  called at {plain(one.call_file) or '??'}:{one.call_line}{call_column}" if one.depth else ""
-    place = f"  {plain(one.file)}" if one.file else ""
-    source = f"  [{one.source}]" if one.source else ""
-    name = plain(readable(one.function)) or "??"
-    print(f"{one.vaddr:#014x}-{one.vaddr + one.length:#014x} {indent}{name}{place}{called}{source}")
-    for entry, (offset, line) in enumerate(one.line_table):
+    called = f"  called at {plain(row.call_file) or '??'}:{row.call_line}{call_column}" if row.depth else ""
+    file = f"  {plain(row.file)}" if row.file else ""
+    source = f"  [{row.source}]" if row.source else ""
+    name = plain(readable(row.function)) or "??"
+    print(f"{row.vaddr:#014x}-{row.vaddr + row.length:#014x} {indent}{name}{file}{called}{source}")
+    for entry, (offset, line) in enumerate(row.line_table):
         column = f" column {columns.columns[entry]}" if columns is not None else ""
         if columns is not None and columns.discriminators[entry]:
             column += f" discriminator {columns.discriminators[entry]}"
-        print(f"{'':29} {'' if deep else indent}  {one.vaddr + offset:#x} line {line}{column}")
+        print(f"{'':29} {'' if deep else indent}  {row.vaddr + offset:#x} line {line}{column}")
 
 
 def as_text(value: object) -> str:

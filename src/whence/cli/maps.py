@@ -55,8 +55,8 @@ def every(process: Process) -> list[Mapping]:
 def as_line(mapping: Mapping) -> str:
     """Return start-end, permissions, offset, kind, build-id ("-" if there is none) and path."""
     path = plain(mapping.path) + (DELETED_MARK if mapping.deleted else "")
-    place = f"{mapping.start:012x}-{mapping.end:012x} {mapping.shown_permissions} {mapping.offset:08x}"
-    return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
+    location = f"{mapping.start:012x}-{mapping.end:012x} {mapping.shown_permissions} {mapping.offset:08x}"
+    return f"{location} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
 
 
 def as_object(mapping: Mapping) -> dict[str, object]:

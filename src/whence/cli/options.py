@@ -140,10 +140,10 @@ def existing_store(word: str, *, create: bool = False) -> str:
     With `create` a missing folder is only reported: it is created with the first file. The user's own store may be
     missing.
     """
-    place = store_place(word)
-    folder = place.removeprefix("file://")
+    location = store_place(word)
+    folder = location.removeprefix("file://")
     if word == FROM_ENVIRONMENT or "://" in folder or os.path.isdir(folder):
-        return place
+        return location
     if os.path.lexists(folder):
         raise WrongUse(f"{plain(folder)} is not a folder, a store is one")
     if not create:
@@ -151,7 +151,7 @@ def existing_store(word: str, *, create: bool = False) -> str:
             "create it with whence store add STORE FILE... or whence serve --create STORE"
         )
     notify(f"whence: new store {plain(folder)}")
-    return place
+    return location
 
 
 def notify(line: str) -> None:

@@ -62,7 +62,7 @@ STOP_SECONDS = 0.5  # for processes to end
 LOOK_SECONDS = 0.005  # between two checks
 
 
-class Outcome(NamedTuple):
+class ProfileOutcome(NamedTuple):
     """The result for a profile: its text for stdout and stderr, and its effect on the exit code."""
 
     output: str
@@ -103,7 +103,7 @@ def run_files(options: Namespace) -> int:
     return BROKEN_INPUT if broken else SOME_UNKNOWN if under else ANSWERED
 
 
-def outcomes(namer: FilesNamer, paths: Sequence[str], limit: int) -> Iterator[Outcome]:
+def outcomes(namer: FilesNamer, paths: Sequence[str], limit: int) -> Iterator[ProfileOutcome]:
     """Yield the outcome of each profile, in order, from at most `limit` processes."""
     yield from namer.outcomes(paths[:1])
     rest = paths[1:]
@@ -168,14 +168,14 @@ class ProfileProcess:
         self.answered = 0  # profiles
         self.child = Child.fork(lambda line: work(namer, paths, line), [other.child for other in others])
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> ProfileOutcome | None:
         """Return the outcome of the next profile; None if the process ended before."""
         try:
             message, _ = receive(self.child.line, LONGEST)
         except OSError:
             return None
         self.answered += 1
-        return Outcome(**message)
+        return ProfileOutcome(**message)
 
 
 def work(namer: FilesNamer, paths: Sequence[str], line: socket.socket) -> None:
@@ -243,7 +243,7 @@ class FilesNamer:
         self.open_bytes = OPEN_BYTES
         self.at_once = WRITTEN_AT_ONCE  # profiles being written while the next is named
 
-    def outcomes(self, paths: Sequence[str]) -> Iterator[Outcome]:
+    def outcomes(self, paths: Sequence[str]) -> Iterator[ProfileOutcome]:
         """Yield the outcome of each, in order."""
         waiting: deque[ProfileJob] = deque()
         with ThreadPoolExecutor(WRITERS) as writers:
@@ -257,7 +257,7 @@ class FilesNamer:
             while waiting:
                 yield waiting.popleft().outcome()
 
-    def lost(self, path: str, how: str) -> Outcome:
+    def lost(self, path: str, how: str) -> ProfileOutcome:
         """Return the outcome of a profile whose process ended."""
         job = self._job(path)
         job.error = OSError(f"{path}: the process for it {how}")
@@ -297,7 +297,7 @@ class ProfileJob:
             self.error = error
         self.seconds = time.monotonic() - began
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProfileOutcome:
         """Wait until the files are written, and return the outcome."""
         began = time.monotonic()
         for write in self._writes:
@@ -309,7 +309,7 @@ class ProfileJob:
         self.seconds += time.monotonic() - began
         output, errors = io.StringIO(), io.StringIO()
         self._show(output, errors)
-        return Outcome(output.getvalue(), errors.getvalue(), self.error is not None, self.under)
+        return ProfileOutcome(output.getvalue(), errors.getvalue(), self.error is not None, self.under)
 
     def _write(self, profile: Profile, writers: ThreadPoolExecutor) -> None:
         options = self.options

@@ -35,9 +35,9 @@ def configure(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="add|ls|show|wanted|verify|gc|rm|export", required=True)
 
     def action(name: str, text: str, usage: str) -> ArgumentParser:
-        made = actions.add_parser(name, help=text, allow_abbrev=False, formatter_class=parser.formatter_class)
-        made.usage = f"whence store {name} {usage}"
-        return made
+        subparser = actions.add_parser(name, help=text, allow_abbrev=False, formatter_class=parser.formatter_class)
+        subparser.usage = f"whence store {name} {usage}"
+        return subparser
 
     add = action("add", "add ELF files, folders and packages", "[STORE] PATH... [options]")
     add.add_argument(
@@ -67,9 +67,9 @@ def configure(parser: Parser) -> None:
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
     remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
     add_json_option(remove, "print one JSON object per build-id")
-    asked = action("wanted", "list requested build-ids that are missing", "[STORE] [options]")
-    asked.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    add_json_option(asked, "print one JSON object per build-id")
+    missing = action("wanted", "list requested build-ids that are missing", "[STORE] [options]")
+    missing.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
+    add_json_option(missing, "print one JSON object per build-id")
     check = action("verify", "check all hashes, build-ids and archives, and rebuild the index", "[STORE]")
     check.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     add_json_option(check, "print one JSON object per problem")
@@ -123,8 +123,8 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     words = list(options.words)
     named = len(words) > takes and (takes or not is_id(words[0].lower()))
     word = words.pop(0) if named else OWN
-    place = existing_store(FROM_ENVIRONMENT if word == OWN else word, create=options.action == "add")
-    return Store(place, compress=getattr(options, "compress", False)), words
+    location = existing_store(FROM_ENVIRONMENT if word == OWN else word, create=options.action == "add")
+    return Store(location, compress=getattr(options, "compress", False)), words
 
 
 def only_store(options: Namespace) -> Store:
@@ -241,15 +241,15 @@ def show(options: Namespace) -> int:
     status = ANSWERED
     with store:
         for word in words:
-            known = described(store, word)
-            if not known:
+            metas = described(store, word)
+            if not metas:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
-            for one in known:
+            for meta in metas:
                 if options.json:
-                    print(json.dumps(one.as_json()))
+                    print(json.dumps(meta.as_json()))
                 else:
-                    show_one(one)
+                    show_one(meta)
     return status
 
 
@@ -266,20 +266,20 @@ def described(store: Store, word: str) -> list[Meta]:
     return [meta for meta in known if meta is not None]
 
 
-def show_one(known: Meta) -> None:
+def show_one(meta: Meta) -> None:
     facts: dict[str, Any] = {
-        "build-id": known.build_id, "debug id": known.debug_id, "name": known.name, "machine": known.machine,
-        "shared": known.alt, "note": known.note,
+        "build-id": meta.build_id, "debug id": meta.debug_id, "name": meta.name, "machine": meta.machine,
+        "shared": meta.alt, "note": meta.note,
     }  # fmt: skip
     for name, value in facts.items():
         if value:
             print(f"{name:10}  {plain(value)}")
-    for kind, one in known.files.items():
-        about = "" if kind == "lidia" else f", {one.quality}, from {plain(one.origin) or 'unknown'}"
-        packed = f" ({one.stored:,} packed)" if one.packing else ""
-        print(f"{kind:10}  {one.size:,} bytes{packed}, {day(one.added)}{about}")
-        if one.sha256:
-            print(f"{'':10}  sha256 {plain(one.sha256)}")
+    for kind, stored_file in meta.files.items():
+        about = "" if kind == "lidia" else f", {stored_file.quality}, from {plain(stored_file.origin) or 'unknown'}"
+        packed = f" ({stored_file.stored:,} packed)" if stored_file.packing else ""
+        print(f"{kind:10}  {stored_file.size:,} bytes{packed}, {day(stored_file.added)}{about}")
+        if stored_file.sha256:
+            print(f"{'':10}  sha256 {plain(stored_file.sha256)}")
 
 
 def remove(options: Namespace) -> int:
@@ -301,14 +301,14 @@ def remove(options: Namespace) -> int:
 def wanted(options: Namespace) -> int:
     store = only_store(options)
     with store:
-        found = list(store.wanted())
-    for one in found:
+        missed_ids = list(store.wanted())
+    for missed in missed_ids:
         if options.json:
-            print(json.dumps(one.as_json()))
+            print(json.dumps(missed.as_json()))
         else:
-            who = ", ".join(f"{count:,} by {plain(who)}" for who, count in one.asked.items())
-            times = "time " if one.count == 1 else "times"
-            print(f"{one.build_id}  {one.count:>6,} {times} ({who})  last {day(one.last)}  {one.path}")
+            who = ", ".join(f"{count:,} by {plain(who)}" for who, count in missed.asked.items())
+            times = "time " if missed.count == 1 else "times"
+            print(f"{missed.build_id}  {missed.count:>6,} {times} ({who})  last {day(missed.last)}  {missed.path}")
     return ANSWERED
 
 
@@ -325,12 +325,12 @@ def verify(options: Namespace) -> int:
             read.append(build_id)
             progress.what = f"verifying: {counted(len(read), 'build-id')}"
 
-        for one in problems_in(store, report):
+        for problem in problems_in(store, report):
             count += 1
             if options.json:
-                print(json.dumps(one.as_json()), flush=True)
+                print(json.dumps(problem.as_json()), flush=True)
             else:
-                print(f"{one.build_id} {one.kind or '-'}: {plain(one.fault)}", flush=True)
+                print(f"{problem.build_id} {problem.kind or '-'}: {plain(problem.fault)}", flush=True)
         if not store.objects.read_only:
             store.index.rebuild()
     if not options.json:
@@ -345,11 +345,11 @@ def gc(options: Namespace) -> int:
     if options.keep_days is None and options.max_size is None:
         raise WrongUse(f"store {options.action}: give --keep-days or --max-size")
 
-    def report(one: Collected) -> None:
+    def report(collected: Collected) -> None:
         if options.json:
-            print(json.dumps(one.as_json()), flush=True)
+            print(json.dumps(collected.as_json()), flush=True)
         else:
-            print(f"{one.build_id}  {size(one.size):>8}  last used {day(one.last)}", flush=True)
+            print(f"{collected.build_id}  {size(collected.size):>8}  last used {day(collected.last)}", flush=True)
 
     most = None if options.max_size is None else int(options.max_size * (1 << 30))
     with store:

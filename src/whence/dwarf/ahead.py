@@ -59,8 +59,8 @@ def listed_units(aranges: memoryview, order: str, vaddrs: array[int]) -> tuple[l
     The offsets are in order, in .debug_info. ([], 0) if a vaddr is not listed.
     """
 
-    found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
-    listed = max(0, units.find_units(aranges, order == "big", vaddrs, found))
-    if not listed or 0 in found:
+    offsets = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
+    listed = max(0, units.find_units(aranges, order == "big", vaddrs, offsets))
+    if not listed or 0 in offsets:
         return [], 0
-    return sorted({offset - 1 for offset in found}), listed
+    return sorted({offset - 1 for offset in offsets}), listed

@@ -174,7 +174,7 @@ class UnitReader:
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if not self._query.starts:
             starts, start_ends = Starts(), zeros("I", len(groups))
-        if self._query.lines and (self.set.whole or not self.unresolved_refs):  # otherwise they are read again
+        if self._query.lines and (self.set.complete or not self.unresolved_refs):  # otherwise they are read again
             from_others = above(starts.file, FILE_NUMBER).numbers()
             of_which, files = numbered(taken(starts.file, "Q", from_others), "Q")
             names_of_files = self._declarations.files_of_other_units(files.numbers(), self.set.units)
@@ -264,12 +264,12 @@ class UnitReader:
         if self._split is None or not self.set.units.value(index, DWO_NAME):
             return
         try:
-            found = self._split.find(self.set, index)
+            match = self._split.find(self.set, index)
         except DwarfError as error:
             self.problems.append(error)
             return
-        if found is not None:
-            file, row = found
+        if match is not None:
+            file, row = match
             reader = _scope_reader(file.set, self._query)
             more, more_starts = self._read_scopes(file.set, reader, array("I", [row]), copy_names=file.single)
             for name in SCOPE_COLUMNS:
@@ -280,7 +280,7 @@ class UnitReader:
                 self._add_problem(index, reader.faults[0], reader.fault_offsets[0])
             if file.single:
                 elf = file.elf
-                del found, file, reader  # their views would keep the file mapped
+                del match, file, reader  # their views would keep the file mapped
                 elf.close()
 
 

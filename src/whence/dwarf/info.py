@@ -272,7 +272,7 @@ class DebugInfo:
             readers, ((units, batch) for batch in batches), lambda n: self._release_pages(units, batches[n])
         )
         problems = self._finished(readers)
-        if not units.whole and any(reader.unresolved_refs for reader in readers):
+        if not units.complete and any(reader.unresolved_refs for reader in readers):
             return None, {offset for reader in readers for offset in reader.unresolved}
         self._report(problems, units.sections)
         return join(parts), set()
@@ -355,7 +355,7 @@ class DebugInfo:
     def _release_pages(self, units: UnitSet, batch: list[list[int]]) -> None:
         """Let the pages of units that were read leave memory. Reading names may bring some back."""
         stored = self.elf.section(".debug_info")
-        if stored is not None and not stored.compressed and units.whole:
+        if stored is not None and not stored.compressed and units.complete:
             start = min(units.units.value(index, OFFSET) for group in batch for index in group)
             end = max(units.units.value(index, END) for group in batch for index in group)
             self.elf.done_with(stored, start, end)

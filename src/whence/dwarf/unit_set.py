@@ -229,7 +229,7 @@ class UnitSet:
         """
         self.file, self.sections, self._aranges = file, sections, aranges
         self._part = ".debug_types" if section == units_kernel.TYPES_SECTION else ".debug_info"
-        self.whole = offsets is None
+        self.complete = offsets is None
         self._type_bases = type_bases
         self.kernel = sections.for_kernels(file.strings, file.order, file.code)
         if offsets is None:
@@ -247,7 +247,7 @@ class UnitSet:
         self.units = Units(rows, file.strings)
 
     def __repr__(self) -> str:
-        return f"<UnitSet of {len(self.units)} units{', all of the file' if self.whole else ''}>"
+        return f"<UnitSet of {len(self.units)} units{', all of the file' if self.complete else ''}>"
 
     @property
     def alt(self) -> UnitSet:

@@ -389,11 +389,11 @@ class FrameTable(Sequence[Frames]):
         return table, run_of
 
     def _distinct_texts(
-        self, made: list[str] | None, offsets: memoryview, rows: memoryview, function: bool
+        self, names: list[str] | None, offsets: memoryview, rows: memoryview, function: bool
     ) -> tuple[list[str], memoryview]:
         """Return the distinct texts of some rows, whose offsets are given, and the index of each row's text."""
-        if made is not None:
-            texts, numbers = _numbered(list(map(made.__getitem__, rows)))
+        if names is not None:
+            texts, numbers = _numbered(list(map(names.__getitem__, rows)))
             return texts, memoryview(numbers).cast("I")
         of_rows, distinct = numbered(offsets, "Q")
         return self._texts(distinct.numbers(), function), of_rows.numbers()
@@ -475,8 +475,8 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> list[str]:
     """Return the texts after a function was applied, called once for each distinct text."""
     if make is None:
         return texts
-    made = {text: make(text) for text in dict.fromkeys(texts)}  # in order, as the function may have side effects
-    return list(map(made.__getitem__, texts))
+    results = {text: make(text) for text in dict.fromkeys(texts)}  # in order, as the function may have side effects
+    return list(map(results.__getitem__, texts))
 
 
 def imported(module: str, what: str, extra: str) -> Any:

@@ -80,11 +80,11 @@ def _known_extent(mapping: Mapping) -> tuple[int, int | None]:
 def _only_segment(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> Segment | None:
     """Return the segment of all file offsets in [lowest, highest]; None if it is not clear."""
     start, end = _known_extent(mapping)
-    made = mapped.made(start, end) if end is not None else []
-    if not made and len(mapped.segments) == 1:
+    segments = mapped.made(start, end) if end is not None else []
+    if not segments and len(mapped.segments) == 1:
         ends = [mapped.segment_of(offset, (start, end)) for offset in (lowest, highest)]
-        made = list(mapped.segments) if all(ends) else []
-    return made[0] if len(made) == 1 else None
+        segments = list(mapped.segments) if all(ends) else []
+    return segments[0] if len(segments) == 1 else None
 
 
 def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:

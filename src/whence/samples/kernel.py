@@ -63,7 +63,7 @@ def placing(elf: ObjectFile | None, segments: Sequence[Segment] | None, running:
     code = Translation.of_code(segment for segment in segments or () if segment.vaddr)
     linked = min((segment.vaddr for segment in code.segments), default=None)
 
-    def place(mapping: Mapping, addresses: array[int]) -> array[int]:
+    def to_vaddrs(mapping: Mapping, addresses: array[int]) -> array[int]:
         nowhere = array("Q", [NOWHERE]) * len(addresses)
         match = re.fullmatch(IMAGE, mapping.path)
         symbol = (match["symbol"] if match else None) or "_text"
@@ -80,7 +80,7 @@ def placing(elf: ObjectFile | None, segments: Sequence[Segment] | None, running:
             return nowhere
         return array("Q", (vaddr if good else NOWHERE for vaddr, good in zip(vaddrs, inside, strict=True)))
 
-    return place
+    return to_vaddrs
 
 
 def module_placing(elf: ObjectFile) -> Placing:
@@ -95,7 +95,7 @@ def module_placing(elf: ObjectFile) -> Placing:
             rows.append((section.size, section.vaddr))
             end += section.size
 
-    def place(mapping: Mapping, addresses: array[int]) -> array[int]:
+    def to_vaddrs(mapping: Mapping, addresses: array[int]) -> array[int]:
         out = array("Q", [NOWHERE]) * len(addresses)
         for index, address in enumerate(addresses):
             into = address - mapping.start if mapping.start >= HALF else -1
@@ -104,4 +104,4 @@ def module_placing(elf: ObjectFile) -> Placing:
                 out[index] = into - begins[row] + rows[row][1]
         return out
 
-    return place
+    return to_vaddrs

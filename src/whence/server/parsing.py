@@ -437,8 +437,8 @@ class ConfinedService:
                 )
                 elf = stack.enter_context(mapped(main))
                 producers = stack.enter_context(Producers(elf, complete=finder.complete, options=ReadOptions(jobs=1)))
-            made = archive_of(producers, output)
-        return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
+            archive = archive_of(producers, output)
+        return {"ranges": archive.ranges, "alt_there": archive.alt_there, "note": archive.note}
 
 
 def mapped(descriptor: int | None) -> ElfFile:

@@ -36,8 +36,8 @@ class AsyncStore:
     its thread: what it writes is written entirely or not at all.
     """
 
-    def __init__(self, place: str | os.PathLike[str] | Objects | Store, **options: Any) -> None:
-        self.store = place if isinstance(place, Store) else Store(place, **options)
+    def __init__(self, location: str | os.PathLike[str] | Objects | Store, **options: Any) -> None:
+        self.store = location if isinstance(location, Store) else Store(location, **options)
 
     def __repr__(self) -> str:
         return f"<whence.store.AsyncStore {self.store.url}>"

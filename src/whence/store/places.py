@@ -17,11 +17,11 @@ SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 BUCKETS = ("s3", "gs", "az", "memory", "http", "https")
 
 
-def objects_at(place: str | os.PathLike[str] | Objects) -> Objects:
+def objects_at(location: str | os.PathLike[str] | Objects) -> Objects:
     """Open a folder or bucket. Raises WrongUse for an unknown kind of address, or if obstore is not installed."""
-    if not isinstance(place, (str, os.PathLike)):
-        return place
-    name = os.fspath(place)
+    if not isinstance(location, (str, os.PathLike)):
+        return location
+    name = os.fspath(location)
     match = SCHEME.match(name)
     if match is None:
         if not name:

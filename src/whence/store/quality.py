@@ -61,8 +61,8 @@ class Quality(Record, frozen=True):
         """
         units = f"{self.units} unit{'s' if self.units != 1 else ''}"
         dwarf = f"DWARF of {units} {'with' if self.lines else 'without'} lines" if self.units else ""
-        words = (dwarf, "pclntab" * self.pclntab, ".symtab" * self.symtab, ".dynsym" * self.dynsym)
-        return ", ".join(filter(None, words)) or "no names"
+        sources = (dwarf, "pclntab" * self.pclntab, ".symtab" * self.symtab, ".dynsym" * self.dynsym)
+        return ", ".join(filter(None, sources)) or "no names"
 
 
 class ScanResult(Record, frozen=True):

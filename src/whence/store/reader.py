@@ -37,8 +37,8 @@ USED_SECONDS, USED_REMEMBERED = 3600.0, 100_000  # build-ids are not marked as u
 class StoreReader(Closing):
     """Reads a store in a folder or a bucket. Safe from several threads, and with writers in other processes."""
 
-    def __init__(self, place: str | os.PathLike[str] | Objects, *, jobs: int | None = None) -> None:
-        self.objects: Objects = objects_at(place)
+    def __init__(self, location: str | os.PathLike[str] | Objects, *, jobs: int | None = None) -> None:
+        self.objects: Objects = objects_at(location)
         self.url = self.objects.url
         self.jobs = jobs
         self.index = Index(self.objects)

@@ -46,14 +46,14 @@ class Store(StoreWriter):
 
     def __init__(
         self,
-        place: str | os.PathLike[str] | Objects,
+        location: str | os.PathLike[str] | Objects,
         *,
         cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
         parser: FileParser | None = None,
     ) -> None:
-        super().__init__(place, jobs=jobs, compress=compress, parser=parser)
+        super().__init__(location, jobs=jobs, compress=compress, parser=parser)
         self._cache = cache
 
     def __reduce__(self) -> tuple[object, ...]:

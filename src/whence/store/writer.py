@@ -84,13 +84,13 @@ class StoreWriter(StoreReader):
 
     def __init__(
         self,
-        place: str | os.PathLike[str] | Objects,
+        location: str | os.PathLike[str] | Objects,
         *,
         jobs: int | None = None,
         compress: bool = False,
         parser: FileParser | None = None,
     ) -> None:
-        super().__init__(place, jobs=jobs)
+        super().__init__(location, jobs=jobs)
         self.compress = compress
         self.parser = parser or FileParser()
         self._marked = False
@@ -389,17 +389,17 @@ class StoreWriter(StoreReader):
             return False
         lease.keep()
         with self._temporary() as (out, file):
-            made = None
+            archive = None
             try:
-                made = session.archive(state, file, scanned=scanned)
-                state.note = made.note
+                archive = session.archive(state, file, scanned=scanned)
+                state.note = archive.note
             except WhenceError as error:
                 state.note = without_file(error)
             file.flush()
             file.seek(0)
             digest = hash_of(file)
             lease.check()
-            if made is not None and made.ranges:
+            if archive is not None and archive.ranges:
                 stored = self._put_archive(state.build_id, out)
                 entry = HeldFile(out.stat().st_size, digest, added=int(time.time()))
                 state.files[ARCHIVE] = entry.packed(stored, GZIP)
@@ -408,7 +408,7 @@ class StoreWriter(StoreReader):
                 self.objects.delete(file_key(state.build_id, ARCHIVE, packed=True))
                 state.note = state.note or "no code has names"
             self.objects.delete(file_key(state.build_id, ARCHIVE))  # of an earlier version
-            state.alt_there = made is not None and made.alt_there
+            state.alt_there = archive is not None and archive.alt_there
             state.made_of = hashes_of(state)
         self._copy(lease, state, state.copies)
         return True
