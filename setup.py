@@ -84,7 +84,7 @@ class AbiWheel(bdist_wheel):
 
 
 def start_function(source: str) -> str:
-    """The name of a kernel's start function, that of its whole module: in one shared object no two may be the same."""
+    """Return the name of a kernel's start function, which has the module's full name to be unique in the object."""
     parts = Path(source).with_suffix("").parts
     return "PyInit_" + "_".join(parts[parts.index("whence") :] if "whence" in parts else SHARED.split("."))
 

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tools import english
 from tools.try_wheels import EMULATED, QUICK, THREADS, TRIES
 from tools.wheels import ELSEWHERE, TARGETS
 
@@ -136,6 +137,7 @@ def examples(root: Path) -> Iterator[str]:
 
 CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (
     format_numbers, format_versions, dwarf_numbers, elf_classes, version, pythons, workflows, examples,
+    english.findings,
 )  # fmt: skip
 
 

@@ -331,7 +331,7 @@ class Binary(Closing):
             lines: only lines, which needs neither capstone nor code.
 
         Raises:
-            LookupError: there is no such function.
+            LookupError: the function does not exist.
             ImportError: capstone is not installed.
             Unsupported: there is no disassembler for the machine.
             WhenceError, OSError: the code cannot be read.
