@@ -112,7 +112,7 @@ def test_one_file_into_a_folder_is_named_into_it(folder: Path, capfd: pytest.Cap
     assert main(["profile", str(folder / "a.pb.gz"), "-o", str(out), "--flamegraph", str(folder / "pages")]) == 0
     assert (out / "a.pb.gz").exists()
     assert (folder / "pages" / "a.html").read_text().startswith("<!doctype html>")
-    assert "1 files" in capfd.readouterr().err
+    assert "1 file," in capfd.readouterr().err
 
 
 def test_several_files_need_a_folder_and_are_not_overwritten(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
