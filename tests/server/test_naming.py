@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import whence
 from tests.helpers.live import until
 from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
 from tests.helpers.serving import TestClient
@@ -225,7 +226,28 @@ def test_a_source_file_is_found_by_an_offset_in_it(client: TestClient, files: Fi
     assert client.post("/source/v1", json=asked | {"moduleOffset": "0xfffffffff"}).status_code == 404
     assert client.post("/source/v1", json=asked | {"moduleOffset": "5"}).status_code == 400
     assert client.post("/source/v1", json={"debugName": 1}).status_code == 400
-    assert client.post("/asm/v1", json={}).status_code == 404
+
+
+def test_instructions_are_those_of_the_executable(client: TestClient, files: Files) -> None:
+    pytest.importorskip("capstone")
+    asked = {
+        "debugName": "program", "debugId": debug_id(files.build_id), "name": "sum", "codeId": files.build_id,
+        "startAddress": hex(offset_of(files)), "size": "0x8", "continueUntilFunctionEnd": True,
+    }  # fmt: skip
+    with whence.open(files.whole, demangle=True) as binary:
+        (function,) = binary.parts(files.vaddr)[0]
+        expected = binary.listing(files.vaddr).instructions
+    answer = client.post("/asm/v1", json=asked).json()
+    assert (answer["startAddress"], answer["size"]) == (asked["startAddress"], hex(function.length))
+    assert (answer["arch"], answer["syntax"]) == ("x86_64", ["Intel"])
+    assert answer["instructions"] == [[each.vaddr - files.vaddr, each.text] for each in expected]
+    short = client.post("/asm/v1", json=asked | {"continueUntilFunctionEnd": False}).json()
+    assert short["size"] == "0x8"
+    assert "debug id" in client.post("/asm/v1", json=asked | {"debugId": "1" * 33}).json()["error"]
+    assert "error" in client.post("/asm/v1", json=asked | {"startAddress": "0xffffffffffffffff"}).json()
+    malformed: list[Any] = [{}, [], asked | {"size": 8}, asked | {"startAddress": "12"}]
+    for body in malformed:
+        assert client.post("/asm/v1", json=body).status_code == 400
 
 
 # profiles

@@ -14,7 +14,7 @@ from whence.cli.source_options import need_capstone, print_lines, sources_of
 from whence.listing.model import ListingOptions
 from whence.listing.text import annotated, listed
 from whence.profiles.binaries import Binaries
-from whence.profiles.code import instruction_listings, listings
+from whence.profiles.code import compiled, instruction_listings, listings
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 def run_listing(options: Namespace, profile: Profile) -> int:
     """Print the functions that match. Return 1 if none does."""
+    for pattern in filter(None, (options.list, options.annotate)):
+        try:
+            compiled(pattern)
+        except ValueError as error:
+            raise WrongUse(str(error)) from None
     if options.annotate is not None:
         need_capstone()
     choose_type(profile, options.sample_type)
@@ -37,18 +42,15 @@ def run_listing(options: Namespace, profile: Profile) -> int:
     ):
         name(profile, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
         report_notes(profile.notes[notes:], "profile")
-        try:
-            if options.list is not None:
-                for listing in listings(profile, options.list, sources=sources):
-                    print_lines(iter(["", *listed(listing)][not count :]))
-                    count += 1
-            if options.annotate is not None:
-                how = ListingOptions(sources, syntax=options.syntax, skid=options.skid)
-                for listing in instruction_listings(profile, options.annotate, binaries, options=how):
-                    print_lines(iter(["", *annotated(listing, raw_bytes=options.raw_bytes)][not count :]))
-                    count += 1
-        except ValueError as error:
-            raise WrongUse(str(error)) from None
+        if options.list is not None:
+            for listing in listings(profile, options.list, sources=sources):
+                print_lines(iter(["", *listed(listing)][not count :]))
+                count += 1
+        if options.annotate is not None:
+            how = ListingOptions(sources, syntax=options.syntax, skid=options.skid)
+            for listing in instruction_listings(profile, options.annotate, binaries, options=how):
+                print_lines(iter(["", *annotated(listing, raw_bytes=options.raw_bytes)][not count :]))
+                count += 1
     if not count:
         complain(f"no function with samples matches {options.list or options.annotate!r}", "whence profile")
     return ANSWERED if count else SOME_UNKNOWN

@@ -9,6 +9,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.reasons import Missing
+from whence.demangle import demangle
+from whence.listing.build import CODE_BYTES, CodeReader
 from whence.objects.elf import ElfFile
+from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machine_name
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
 from whence.server.pool import image_base
@@ -27,6 +31,7 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
     from whence._base.model import Frames
+    from whence.lidia.results import Range
     from whence.locator.answers import Opened
     from whence.server.state import Server
 
@@ -37,6 +42,7 @@ CAPACITY = 100_000  # starts of images in the cache
 UNKNOWN = -1  # a module index, or an offset
 CHUNK = 1 << 16  # bytes of a response that are sent together
 CACHED_BYTES = 1 << 20  # a longer response is generated again while it is sent, so that it is never in memory
+ARCHITECTURES = {EM_X86_64: "x86_64", EM_386: "i686", EM_AARCH64: "aarch64", EM_ARM: "arm"}  # as samply names them
 OFFSET = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
@@ -233,9 +239,63 @@ class SymbolicationEndpoints:
         return {"symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": text}
 
     async def assembly(self, request: Request) -> Response:
-        """Refuse: the server has no disassembler."""
+        """Return the instructions of a range of an executable of the store.
+
+        The profiler shows the text of `error`; it reports other statuses as network errors.
+        """
         self._server.count(request, "asm")
-        raise Refusal(404, "the server has no disassembler")
+        limits = self._server.settings.limits
+        body = await body_of(request, limits.json_bytes, limits.body_seconds)
+        return await self._server.run(SYMBOLIZE, self._assembly, body)
+
+    def _assembly(self, body: bytes) -> Response:
+        with self._server.json_values.part() as part:
+            query = json_of(body, self._server.settings.limits.json_values, part)
+        try:
+            texts = [query[key] for key in ("debugId", "startAddress", "size")]
+        except (KeyError, TypeError):
+            raise Refusal(400, "the body has to be an object with debugName, debugId, startAddress and size") from None
+        if not all(isinstance(text, str) for text in texts) or not all(map(OFFSET.fullmatch, texts[1:])):
+            raise Refusal(400, "debugId, startAddress (0x...) and size (0x...) have to be strings")
+        debug_id, start, size = texts[0], int(texts[1], 16), int(texts[2], 16)
+        build_id = self._build_id(debug_id)
+        if not build_id:
+            return JSONResponse({"error": f"the store has no file with the debug id {debug_id[:40]}"})
+        try:
+            with self._server.opened(build_id) as opened:
+                if isinstance(opened, Missing):
+                    return JSONResponse({"error": str(opened)})
+                vaddr = self.base_of(opened, build_id) + start
+                if query.get("continueUntilFunctionEnd") is True:
+                    size = max([size, *(part.end - vaddr for part in function_at(opened, vaddr))])
+            return JSONResponse(self._instructions(build_id, start, vaddr, min(size, CODE_BYTES)))
+        except (WhenceError, OSError, ImportError) as error:
+            return JSONResponse({"error": str(error)})
+
+    def _instructions(self, build_id: str, start: int, vaddr: int, size: int) -> dict[str, Any]:
+        """Return the response for [vaddr, vaddr + size), which is at `start` in the image."""
+        store = self._server.store
+        with ExitStack() as stack:
+            path = stack.enter_context(store.file(build_id, EXECUTABLE))
+            if path is None:
+                return {"error": f"the store has no executable of build-id {build_id}"}
+            elf = stack.enter_context(ElfFile.open(path))
+            debug_path = stack.enter_context(store.file(build_id, DEBUGINFO))
+            debug = None if debug_path is None else stack.enter_context(ElfFile.open(debug_path))
+            instructions = CodeReader(elf, debug, demangle=demangle).instructions(vaddr, vaddr + size)
+            check_deadline()
+            return {
+                "startAddress": hex(start),
+                "size": hex(size),
+                "arch": ARCHITECTURES.get(elf.machine, machine_name(elf.machine)),
+                "syntax": ["Intel" if elf.machine in (EM_386, EM_X86_64) else "GNU"],
+                "instructions": [[each.vaddr - vaddr, each.text] for each in instructions],
+            }
+
+
+def function_at(opened: Opened, vaddr: int) -> list[Range]:
+    """Return the part of the function at a vaddr; none if there is no function."""
+    return [part for parts in opened.binary.parts(vaddr) for part in parts if part.vaddr <= vaddr < part.end]
 
 
 def read_job(job: Any, modules: dict[tuple[str, str], MapEntry], limit: int) -> SymbolicationJob:
