@@ -11,11 +11,12 @@ from _weakref import ref
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from whence._base.cores import share
 from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
+from whence._base.mapped import checked
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import Reason
 from whence.dwarf.info import DebugInfo
@@ -30,6 +31,7 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from whence._base.reasons import Reason
@@ -243,15 +245,9 @@ class Producers:
         for file in (self.elf, *self._opened):
             file.check()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Return a block that reads the files or names in them; its end checks that the files did not change."""
-        try:
-            yield
-        except (WhenceError, OSError):
-            self.check()
-            raise
-        self.check()
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context manager for a block that reads the files; checks at its end that they are unchanged."""
+        return checked(self.check)
 
     def close(self) -> None:
         """Close the companion files and drop what was read. Problems stay available."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import contextmanager
 
 try:
     from whence.kernels.mapped import Pages
 except ImportError:
     Pages = None
 
-from whence._base.errors import CHANGED
+from whence._base.errors import CHANGED, WhenceError, naming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from whence._base.errors import FormatError
@@ -29,6 +31,21 @@ _FAULTS = {
     REWRITTEN: "the file was overwritten while it was read",
     LOST: "the file's bytes could not be read",
 }
+
+
+@contextmanager
+def checked(check: Callable[[], None], path: str = "") -> Iterator[None]:
+    """Run a block that reads mapped files, and then `check`, which raises if one of them changed.
+
+    An error of the block is replaced by that of `check`, if there is one, and gets the path.
+    """
+    with naming(path):
+        try:
+            yield
+        except (WhenceError, OSError):
+            check()
+            raise
+        check()
 
 
 class MappedFile:

@@ -12,13 +12,12 @@ import os
 import sys
 from _operator import index as integer
 from array import array
-from contextlib import contextmanager
 
 from whence._base.budget import Budget
 from whence._base.closing import Closing
-from whence._base.errors import LidiaError, WhenceError, naming
+from whence._base.errors import LidiaError, WhenceError
 from whence._base.files import open_regular
-from whence._base.mapped import MappedFile
+from whence._base.mapped import MappedFile, checked
 from whence._base.model import SOURCES, Frame
 from whence._base.source import Source
 from whence.lidia.compressed import codec_of, decompress
@@ -53,6 +52,7 @@ from whence.lidia.results import FrameTable, LineTableEntry, Range, SourceColumn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from typing import overload
 
     from typing_extensions import Buffer
@@ -391,16 +391,9 @@ class Table(Closing):
         if self._mapped is not None:
             self._mapped.check()
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Check at the end of the block that the file did not change while it was read; add the path to errors."""
-        mapped = self._mapped
-        with naming(self.path):
-            try:
-                yield
-            finally:
-                if mapped is not None:
-                    mapped.check()
+    def _reading(self) -> AbstractContextManager[None]:
+        """Return a context manager for a block that reads the file; checks at its end that the file is unchanged."""
+        return checked(self.check, self.path)
 
     def close(self) -> None:
         """Unmap the file. Lookups running in other threads finish; later calls raise ValueError."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
-from whence._base.errors import ElfError, ObjectError, WhenceError, empty_file, naming
+from whence._base.errors import ElfError, ObjectError, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
-from whence._base.mapped import MappedFile
+from whence._base.mapped import MappedFile, checked
 from whence._base.window import ByteOrder
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags, read_soname
@@ -25,7 +25,7 @@ from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Buffer
 
@@ -118,19 +118,12 @@ class ElfFile(ObjectFile):
         if self._mapped is not None:
             self._mapped.check()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Return a block that reads the file's views; its end checks that the file did not change.
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context manager for a block that reads views; checks at its end that the file is unchanged.
 
-        Errors name the file; an error caused by a change of the file is replaced by that of `check`.
+        Errors get the path of the file.
         """
-        with naming(self.path):
-            try:
-                yield
-            except (WhenceError, OSError):
-                self.check()
-                raise
-            self.check()
+        return checked(self.check, self.path)
 
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
@@ -285,7 +278,7 @@ class ElfFile(ObjectFile):
 
     @cached_property
     def _relocations(self) -> Relocations:
-        from whence.objects.elf.relocate import Relocations  # object files need it, and few are asked for
+        from whence.objects.elf.relocate import Relocations  # only object files need it
 
         return Relocations(self.header, self.sections, self.content, self.size)
 
@@ -444,7 +437,7 @@ class ElfFile(ObjectFile):
 
     @cached_property
     def build_id(self) -> str:
-        """The GNU build-id in lowercase hex, "" if the file has none."""
+        """GNU build-id in lowercase hex; "" if the file has no build-id."""
         return build_id(self._notes)
 
     @cached_property
