@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.forge.lines import Sections, Step, old_tables, program, sections, uleb
+from tests.forge.lines import Step, old_tables, program, sections, uleb
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
+from whence.dwarf.sections import Sections
 from whence.ranges import StringSpace
 from whence.ranges.strings import Arena
 
@@ -166,7 +167,7 @@ def test_names_by_index_are_looked_up_from_the_base_of_the_unit(form: int, size:
     tables += (1).to_bytes(size, "little") + b"\0" + bytes([100]) + bytes(size - 1) + b"\0"
     steps = [("set_address", 0x1000), ("file", 0), ("copy",), ("special", 4, 1), ("file", 1), ("copy",), ("end", 4)]
     line = program(steps, version=5, wide=wide, tables=tables)
-    found = Sections(memoryview(line), debug_str=memoryview(strings), debug_str_offsets=memoryview(offsets))
+    found = sections(line, strings=strings, str_offsets=offsets)
     paths = Paths(found, "little", arena := Arena(space := StringSpace()))
     names = []
     for base in (0, len(offsets) - 2 * width):

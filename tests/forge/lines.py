@@ -9,21 +9,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from whence.dwarf.sections import Sections
 
 STANDARD_LENGTHS = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
-EMPTY = memoryview(b"")
 
 
-@dataclass
-class Sections:
-    debug_line: memoryview = EMPTY
-    debug_line_str: memoryview = EMPTY
-    debug_str: memoryview = EMPTY
-    debug_str_offsets: memoryview = EMPTY
-
-
-def sections(line: bytes, line_str: bytes = b"", strings: bytes = b"") -> Sections:
-    return Sections(memoryview(line), memoryview(line_str), memoryview(strings))
+def sections(line: bytes, line_str: bytes = b"", strings: bytes = b"", str_offsets: bytes = b"") -> Sections:
+    """Return the sections of a file with nothing but line programs and their strings."""
+    given = {"debug_line": line, "debug_line_str": line_str, "debug_str": strings, "debug_str_offsets": str_offsets}
+    views: list[Any] = [memoryview(given.get(name, b"")) for name in Sections.__match_args__[:-2]]
+    return Sections(*views)
 
 
 def uleb(value: int) -> bytes:

@@ -18,17 +18,8 @@ from whence.ranges.strings import Arena
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from whence._base.model import PathStyle
-
-    class LineSections(Protocol):
-        """The sections of a file that line programs need; empty if missing."""
-
-        debug_line: memoryview
-        debug_line_str: memoryview
-        debug_str: memoryview
-        debug_str_offsets: memoryview
+    from whence.dwarf.sections import Sections
 
 
 POSITION_BITS = 56
@@ -87,9 +78,9 @@ class LineBudgets:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._of: dict[int, tuple[LineSections, LineBudget]] = {}
+        self._of: dict[int, tuple[Sections, LineBudget]] = {}
 
-    def of(self, sections: LineSections) -> LineBudget:
+    def of(self, sections: Sections) -> LineBudget:
         with self._lock:
             entry = self._of.get(id(sections))
             if entry is None:
@@ -115,7 +106,7 @@ class Paths:
     )
 
     def __init__(
-        self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
+        self, sections: Sections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
         budgets: LineBudgets | None = None,
     ) -> None:  # fmt: skip
         """Make the paths of a file. `go`: a Go program. `budgets`: those of the query, by default new ones."""
@@ -132,7 +123,7 @@ class Paths:
         }
         self._window_of_form = {form: self._windows[section] for form, section in SECTION_OF_FORM.items()}
 
-    def beside(self, sections: LineSections) -> Paths:
+    def beside(self, sections: Sections) -> Paths:
         """Return paths in the same arena for the line programs of a file that completes this one."""
         order = self._windows["debug_line"].order
         return Paths(sections, order, self._arena, go=self._go, style=self._style, budgets=self._budgets)

@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whence.dwarf.line_files import LineSections
+    from whence.dwarf.sections import Sections
 
 NO_DIRECTORY = (1 << 64) - 1  # a missing directory
 
@@ -73,7 +73,7 @@ class LinePrograms:
     """
 
     def __init__(
-        self, sections: LineSections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace, *,
+        self, sections: Sections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace, *,
         columns: bool = False, skip_line_zero: bool = False,
     ) -> None:  # fmt: skip
         data = sections.debug_line, sections.debug_str_offsets
@@ -168,7 +168,7 @@ class LineTable(Record):
 
 
 def read_lines(
-    sections: LineSections,
+    sections: Sections,
     *,
     offset: int,
     arena: Arena,
