@@ -172,7 +172,7 @@ def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:
     ranges = functions(ElfFile.from_bytes(data))
     assert named(ranges) == [(0x1000, 8, "local_name"), (0x1010, 8, "other")]
     assert list(ranges.source) == [Source.SYMTAB.number, Source.DYNSYM.number]
-    assert named(functions(ElfFile.from_bytes(data), symtab=False))[0] == (0x1000, 8, "exported")
+    assert named(functions(ElfFile.from_bytes(data), sources=[Source.DYNSYM]))[0] == (0x1000, 8, "exported")
 
 
 def test_symbols_of_mini_debug_info_and_of_dynsym_are_merged() -> None:
@@ -329,7 +329,7 @@ def test_a_file_without_section_headers_names_functions_through_its_dynamic_tabl
     if whole[4] != 2:
         pytest.skip("a 64-bit libc is wanted")
     with ElfFile.open(found) as elf:
-        expected = {name for _, _, name in named(functions(elf, symtab=False, mini_debug=False, plt=False))}
+        expected = {name for _, _, name in named(functions(elf, sources=[Source.DYNSYM]))}
     struct.pack_into("<Q", whole, 40, 0)
     struct.pack_into("<HHH", whole, 58, 64, 0, 0)
     bare = ElfFile.from_bytes(bytes(whole))

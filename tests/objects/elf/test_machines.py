@@ -67,6 +67,6 @@ def test_functions_are_those_that_nm_lists(target: str, tmp_path: Path) -> None:
         ours = {
             (vaddr, size, ranges.strings.text(name)) for vaddr, size, name, kind in rows if kind != Source.PLT.number
         }
-        exported = functions(elf, symtab=False, plt=False)
+        exported = functions(elf, sources=[Source.MINIDEBUG, Source.DYNSYM])
         assert {"f", "h"} == {exported.strings.text(name) for name in exported.function}
     assert ours == theirs

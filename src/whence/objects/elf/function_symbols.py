@@ -32,7 +32,7 @@ from whence.ranges.table import zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from whence.kernels.columns import Column
     from whence.objects.interface import ObjectFile
@@ -116,10 +116,7 @@ def functions(
     elf: ObjectFile,
     strings: StringSpace | None = None,
     *,
-    symtab: bool = True,
-    mini_debug: bool = True,
-    dynsym: bool = True,
-    plt: bool = True,
+    sources: Collection[Source] = PREFERENCE.keys(),
     program: ObjectFile | None = None,
     problems: list[WhenceError] | None = None,
     near: Sequence[int] | None = None,
@@ -131,6 +128,7 @@ def functions(
     Args:
         elf: the file with the symbols.
         strings: the space of the names.
+        sources: the tables to read.
         program: the file that a debug file belongs to, for function descriptors.
         problems: gets the error of a damaged table, which is left out.
         near: vaddrs; only ranges with these are reliable, in a tenth of the time.
@@ -138,46 +136,39 @@ def functions(
     strings = strings if strings is not None else StringSpace()
     problems = problems if problems is not None else []
     tables: list[tuple[ObjectFile, SymbolTable, Source]] = []
-    wanted = [
-        (symtab, Source.SYMTAB, ".symtab"),
-        (mini_debug, Source.MINIDEBUG, ""),
-        (dynsym, Source.DYNSYM, ".dynsym"),
-    ]
-    for asked, source, name in wanted:
-        if asked:
+    for source, name in ((Source.SYMTAB, ".symtab"), (Source.MINIDEBUG, ".symtab"), (Source.DYNSYM, ".dynsym")):
+        if source in sources:
             try:
-                holder = elf if name else elf.mini_debug()
-                table = holder.symbol_table(name or ".symtab") if holder is not None else None
-                if holder is not None and table is not None:
-                    tables.append((holder, table, source))
+                owner = elf.mini_debug() if source is Source.MINIDEBUG else elf
+                table = owner.symbol_table(name) if owner is not None else None
+                if owner is not None and table is not None:
+                    tables.append((owner, table, source))
             except WhenceError as error:
                 problems.append(error.in_file(elf.path))
     jumps: list[tuple[int, int, bytes]] = []
-    if plt and isinstance(elf, ElfFile):
+    if Source.PLT in sources and isinstance(elf, ElfFile):
         try:
             jumps = stubs(elf)
         except ElfError as error:
             problems.append(error.in_file(elf.path))
     read: list[tuple[ObjectFile, SymbolTable, Source, CodeSymbols]] = []
-    for holder, table, source in tables:
+    for owner, table, source in tables:
         try:
-            read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
+            read.append((owner, table, source, CodeSymbols(table, code_layout(owner, program or elf))))
         except WhenceError as error:
-            problems.append(error.in_file(holder.path))
+            problems.append(error.in_file(owner.path))
     queries = SymbolQueries(array("Q", near), zeros("Q", len(near))) if near else None
     if queries is not None:
         for *_, symbols in read:
             queries.find_starts(symbols)
     candidates = Candidates(ALL if near is None else FEW)
-    for holder, table, source, symbols in read:
+    for owner, table, source, symbols in read:
         base = strings.ref(strings.add(table.names), 0)
         budget = names_budget(table)
         if not candidates.collect(symbols, base, PREFERENCE[source], source.number, budget.most, queries):
-            problems.append(budget.reached().in_file(holder.path))
+            problems.append(budget.reached().in_file(owner.path))
     if near is not None and len(candidates) + len(jumps) >= FEW:  # some may have been left out
-        return functions(
-            elf, strings, symtab=symtab, mini_debug=mini_debug, dynsym=dynsym, plt=plt, program=program
-        )  # fmt: skip
+        return functions(elf, strings, sources=sources, program=program)
     if jumps:
         arena = Arena(strings)
         for vaddr, size, name_bytes in jumps:
@@ -208,12 +199,12 @@ def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
 
 def aliases(elf: ObjectFile, vaddr: int) -> tuple[str, ...]:
     """Return every function symbol that covers a vaddr or starts at it: folded code has several names."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in (".symtab", ".dynsym"):
         symbols = elf.symbols(name)
         for index, value in enumerate(symbols.value):
             covers = value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr)
             if covers and symbols.section[index] and symbols.info[index] & constants.STT_MASK in FUNCTION_TYPES:
-                found[symbols.name(index)] = None
-    found.pop("", None)
-    return tuple(found)
+                names[symbols.name(index)] = None
+    names.pop("", None)
+    return tuple(names)
