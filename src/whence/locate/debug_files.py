@@ -54,10 +54,8 @@ class DebugFiles:
         build_id_dirs: further debug folders, in which files are found by build-id only.
         given: paths of debug files that are tried first.
         packages: paths of .dwp files.
-        debuginfod: a client.
-        stores: tried before the servers.
+        fetchers: stores and debuginfod clients in the order in which they are tried, each with a word for the record.
         open_elf: opens a candidate.
-        mapped: the path for an allow-list of servers, if the file is open under another one.
         sysroot: a root of another machine.
         log: called with a line for each file tried.
     """
@@ -68,22 +66,19 @@ class DebugFiles:
         given: Iterable[str | os.PathLike[str]] = (),
         *,
         packages: Iterable[str] = (),
-        debuginfod: Fetcher | None = None,
-        stores: Iterable[Fetcher] = (),
+        fetchers: Iterable[tuple[str, Fetcher]] = (),
         open_elf: Callable[[str], ObjectFile] = open_object,
-        mapped: str = "",
         sysroot: str = "",
         build_id_dirs: Iterable[str] = (),
         log: Callable[[str], None] | None = None,
     ) -> None:
-        self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
+        self.debug_dirs = tuple(os.fspath(folder) for folder in debug_dirs)
         self.build_id_dirs = tuple(build_id_dirs)
-        self.given = tuple(os.fspath(one) for one in given)
+        self.given = tuple(os.fspath(path) for path in given)
         self.packages = tuple(packages)
-        self.debuginfod = debuginfod
-        self.stores = tuple(stores)
+        self.fetchers = tuple(fetchers)
         self._open_elf = open_elf
-        self._mapped = mapped
+        self._mapped = ""  # the path for an allow-list of servers, if the file is open under another one
         self._sysroot = sysroot
         self._log = log
 
@@ -97,18 +92,12 @@ class DebugFiles:
         open_elf: Callable[[str], ObjectFile] | None = None,
     ) -> DebugFiles:
         """Return a copy for a file that a process mapped as `mapped`, with `given` debug files first."""
-        return DebugFiles(
-            self.debug_dirs,
-            (*given, *self.given),
-            packages=self.packages,
-            debuginfod=self.debuginfod,
-            stores=self.stores,
-            open_elf=open_elf or self._open_elf,
-            mapped=mapped,
-            sysroot=self._sysroot,
-            build_id_dirs=self.build_id_dirs,
-            log=self._log,
-        )
+        files = DebugFiles(
+            self.debug_dirs, (*given, *self.given), packages=self.packages, fetchers=self.fetchers,
+            open_elf=open_elf or self._open_elf, sysroot=self._sysroot, build_id_dirs=self.build_id_dirs, log=self._log,
+        )  # fmt: skip
+        files._mapped = mapped
+        return files
 
     def find(self, wanted: Companion) -> Search:
         """Find a file that completes another."""
@@ -217,13 +206,10 @@ class DebugFiles:
         return (*(root + folder for folder in DEBUG_DIRS), *self.debug_dirs) if root else self.debug_dirs
 
     def _fetch(self, search: Search, build_id: str, path: str) -> None:
-        """Ask the stores for a debug file, then the servers."""
-        asked = [(one, getattr(one, "how", "store")) for one in self.stores]
-        if self.debuginfod is not None:
-            asked.append((self.debuginfod, "debuginfod"))
-        for one, how in asked if build_id else ():
-            how = f"{how} {FileKind.DEBUGINFO}"
-            fetched = one.fetch(build_id, FileKind.DEBUGINFO, self._mapped or self._split(path)[1])
+        """Request a debug file from stores and servers."""
+        for word, fetcher in self.fetchers if build_id else ():
+            how = f"{word} {FileKind.DEBUGINFO}"
+            fetched = fetcher.fetch(build_id, FileKind.DEBUGINFO, self._mapped or self._split(path)[1])
             if fetched is None:
                 search.note("", how, Outcome.ABSENT, "not found")
             else:

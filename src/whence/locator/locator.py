@@ -148,15 +148,15 @@ class Locator(Closing):
         self._fallback.append(FolderFiles(flat, BuildIdFolders.how))
         self._servers = [Servers(self._client)] if self._client is not None else []
         self._fallback += self._servers
-        packages = [one.path for one in self._given.files if one.is_package]
-        given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
-        stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
+        stores: list[Any] = [source for source in self._further if hasattr(source, "fetch")]
+        fetchers = [(getattr(store, "how", "store"), store) for store in stores]
+        if self._client is not None:
+            fetchers.append(("debuginfod", self._client))
         self.debug_files = DebugFiles(
             (*self.binary_dirs, *self.dirs),
-            given,
-            packages=packages,
-            debuginfod=self._client,
-            stores=stores,
+            [file.path for file in self._given.files if not file.is_archive and not file.is_package],
+            packages=[file.path for file in self._given.files if file.is_package],
+            fetchers=fetchers,
             open_elf=self._open_elf,
             sysroot=self.root,
             build_id_dirs=build_id_dirs,
@@ -178,8 +178,8 @@ class Locator(Closing):
     def close(self) -> None:
         """Close the given files, and connections to stores and servers. The locator stays usable."""
         self._given.close()
-        for one in (*self._further, self._client):
-            close = getattr(one, "close", None)
+        for source in (*self._further, self._client):
+            close = getattr(source, "close", None)
             if close is not None:
                 close()
 
@@ -192,20 +192,20 @@ class Locator(Closing):
 
         from whence.locate.perf_archive import unpack
 
-        made = mkdtemp(prefix="whence-")
-        finalize(self, shutil.rmtree, made, ignore_errors=True)
-        unpack(path, made)
-        return made
+        folder = mkdtemp(prefix="whence-")
+        finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        unpack(path, folder)
+        return folder
 
     def _open_cache(self) -> Cache:
         """Return the cache, created on first use."""
         if self._cache is None:
             from whence.locate.cache import Cache
 
-            made = self._make_cache
-            if made is None:
+            cache = self._make_cache
+            if cache is None:
                 raise WrongUse("debuginfod needs a cache for the fetched files (cache=FOLDER)")
-            self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
+            self._cache = cache if isinstance(cache, Cache) else cache() if callable(cache) else Cache(cache)
         return self._cache
 
     def _client_of(self, debuginfod: Fetcher | tuple[str, ...] | bool | None) -> Fetcher | None:
@@ -231,9 +231,9 @@ class Locator(Closing):
 
     def _open_elf(self, path: str) -> ObjectFile:
         """Open an object file; reuse a given file that is open."""
-        for one in self._given.files:
-            if one.path == path:
-                return one.elf()
+        for file in self._given.files:
+            if file.path == path:
+                return file.elf()
         return open_object(path)
 
     # finding
@@ -255,12 +255,12 @@ class Locator(Closing):
             with candidate.elf() as elf:
                 kind = FileKind.DEBUGINFO if elf.has_debug_info else FileKind.EXECUTABLE
                 if kind not in wanted.kinds and not (FileKind.EXECUTABLE in wanted.kinds and has_code(elf)):
-                    raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
+                    raise Unfit(f"the file has no {' or '.join(wanted.kinds)}")
                 return kind if kind in wanted.kinds else FileKind.EXECUTABLE
 
-        taken = self._first(wanted, search, kind_of)
-        if taken is not None:
-            candidate, search.kind = taken
+        used = self._first(wanted, search, kind_of)
+        if used is not None:
+            candidate, search.kind = used
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
         self._log_search(search, wanted)
         return search
@@ -345,9 +345,9 @@ class Locator(Closing):
                 return self._open_archive(candidate, wanted, demangle)
             return self._open_candidate(candidate, wanted, search, addresses, places, demangle)
 
-        taken = self._first(wanted, search, answer, own)
-        if taken is not None:
-            search.opened = taken[1]
+        used = self._first(wanted, search, answer, own)
+        if used is not None:
+            search.opened = used[1]
             search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
         self._log_search(search, wanted)
         return search
@@ -383,7 +383,7 @@ class Locator(Closing):
                 if candidate.is_archive and FileKind.ARCHIVE not in wanted.kinds:
                     continue
                 try:
-                    used = use(candidate)
+                    result = use(candidate)
                 except (WhenceError, OSError) as error:
                     outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
                     outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
@@ -398,7 +398,7 @@ class Locator(Closing):
                 finally:
                     candidate.close()
                 search.note(candidate.path, candidate.how, Outcome.TAKEN)
-                return candidate, used
+                return candidate, result
         finally:
             if own is not None:
                 own.close()
@@ -560,7 +560,7 @@ def must_be_of(wanted: Wanted, build_id: str) -> None:
 
 def has_code(elf: ObjectFile) -> bool:
     """Return True if the file has the bytes of code."""
-    code = [one for one in placing_segments(elf) if one.executable]
+    code = [segment for segment in placing_segments(elf) if segment.executable]
     return bool(code) and not has_nobits(code)
 
 
