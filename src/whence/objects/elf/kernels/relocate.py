@@ -1,7 +1,7 @@
-"""Kernel: the relocations of one section of an object file, applied to its bytes. relocate.py says what they mean."""
+"""Apply the relocations of one section of an object file to its bytes; see whence.objects.elf.relocate."""
 
 import cython
-from cython.cimports.whence.kernels.bytes import number
+from cython.cimports.whence.kernels.bytes import MORE, checked_uleb, number
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.objects.elf.kernels import constants as c
 
@@ -23,27 +23,20 @@ def store(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def uleb(
+def replace_uleb(
     content: cython.uchar[::1], offset: cython.ulonglong, subtract: cython.bint, value: cython.ulonglong
 ) -> cython.bint:
-    """Rewrite the ULEB128 number at a place, in the bytes it has; False when it is not whole."""
-    size: cython.longlong = cython.cast(cython.longlong, offset)
-    shift: cython.int = 0
+    """Replace the ULEB128 number at an offset, keeping its size. Return False if it is cut off or too long."""
+    start: cython.pointer[cython.uchar] = cython.address(content[0])
     old: cython.ulonglong = 0
-    i: cython.longlong
-    while True:
-        if size >= content.shape[0] or size - cython.cast(cython.longlong, offset) >= 10:
-            return False
-        if shift < 64:
-            old |= cython.cast(cython.ulonglong, content[size] & 0x7F) << shift
-        shift += 7
-        size += 1
-        if not content[size - 1] & 0x80:
-            break
+    i: cython.int
+    size: cython.int = checked_uleb(start + offset, start + content.shape[0], cython.address(old))
+    if size <= 0:
+        return False
     if subtract:
         value = old - value
-    for i in range(cython.cast(cython.longlong, offset), size):
-        content[i] = cython.cast(cython.uchar, (value & 0x7F) | (0x80 if i + 1 < size else 0))
+    for i in range(size):
+        start[offset + i] = cython.cast(cython.uchar, (value & 0x7F) | (MORE if i + 1 < size else 0))
         value >>= 7
     return True
 
@@ -55,9 +48,9 @@ def apply(
     symbols: cython.const[cython.uchar][::1],
     rules,
 ):
-    """Apply every relocation. Returns (applied, fault, index): what the first one that was left out breaks.
+    """Apply every relocation; return (number applied, fault, index of the first that was skipped).
 
-    `rules` is a relocate.Relocations. `explicit` relocations carry their addend, the others have it in place.
+    `rules` is a Relocations. `explicit` relocations contain their addend; for others it is in the section.
     """
     section_vaddr: cython.const[cython.ulonglong][::1] = rules.section_vaddr
     kinds: cython.const[cython.uchar][::1] = rules.kinds
@@ -151,7 +144,7 @@ def apply(
             elif kind & c.OPERATION == c.SUB:
                 value = number(cython.address(content[offset]), bytes_, big) - value
             if kind & c.OPERATION == c.STORE_ULEB or kind & c.OPERATION == c.SUB_ULEB:
-                if not uleb(content, offset, kind & c.OPERATION == c.SUB_ULEB, value):
+                if not replace_uleb(content, offset, kind & c.OPERATION == c.SUB_ULEB, value):
                     if fault == 0:
                         fault = c.OUTSIDE
                         faulty = i
