@@ -1,11 +1,10 @@
-"""A debuginfod client: the debug file or the executable of a build-id, from servers a person named.
+"""A debuginfod client: the debug file or the executable of a build-id, from configured servers.
 
-Nothing is asked unless someone made a client, and `log` gets every request before anything leaves. Servers are asked
-in order. A download is refused when it grows too large or too slow, and becomes an entry of the cache only when
-it is whole and carries the build-id that was asked for. One that was cut continues where the server says of its file
-by a validator (ETag, Last-Modified: RFC 9110, 13.1.5), the file is the same still, and the last bytes of what is here
-come again. A server that does not answer is left alone for a while, and so is a build-id it does not have. `allow`
-decides which build-ids may leave the machine.
+Servers are queried in order, and `log` gets every request before it is sent. A download that is too large or too slow
+is rejected; it becomes an entry of the cache only if it is complete and has the requested build-id. An interrupted
+download is resumed if the server's validator (ETag, Last-Modified: RFC 9110, 13.1.5) shows that the file is the same;
+the last bytes are requested again and compared. A server that does not respond is skipped for some time, and so is a
+build-id that it does not have. `allow` decides which build-ids may be sent.
 
 Protocol: GET SERVER/buildid/BUILDID/debuginfo or /executable (debuginfod(8)).
 """
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
 BUILD_ID = re.compile(r"[0-9a-f]{4,128}")
 KINDS = ("debuginfo", "executable")
 CHUNK = 1 << 16
-OVERLAP = 1 << 12  # bytes of a cut download that are asked for again, to compare
+OVERLAP = 1 << 12  # bytes of an interrupted download that are requested again, to compare
 LONGEST_SOURCE = 1 << 26  # bytes of a source file
-REMEMBERED_SOURCES = 10_000  # that no server had
+REMEMBERED_SOURCES = 10_000  # source files that a server does not have
 LONGEST_NUMBER = 18  # digits of a length
 LONGEST_VALIDATOR = 256
 CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
@@ -51,21 +50,21 @@ HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62})(\.[0-9A-Za-z_
 
 
 class Limits(Record, frozen=True):
-    """How long to wait, in seconds, and how much to take, in bytes."""
+    """Limits of a client: times in seconds, sizes in bytes."""
 
     connect: float = 5.0
-    silence: float = 30.0  # without a byte
-    head: float = 90.0  # until the status and the headers are whole
+    silence: float = 30.0  # between two reads
+    head: float = 90.0  # until the status and the headers are complete
     whole: float = 600.0  # for one file
     size: int = 4 << 30
     tries: int = 3
     back_off: float = 0.5  # before the second try; doubled for each one after
-    dead: float = 300.0  # how long a server that failed is left alone
+    dead: float = 300.0  # how long a failed server is skipped
     absent: float = 3600.0  # how long a 404 is remembered
 
 
 class Refused(Exception):
-    """Why one server gave no file. `again` says whether another try may help, `dead` whether the server is to blame."""
+    """A server sent no usable file. `again`: another try may help; `dead`: the server is at fault."""
 
     def __init__(self, why: str, *, again: bool = False, dead: bool = False) -> None:
         super().__init__(why)
@@ -73,14 +72,14 @@ class Refused(Exception):
 
 
 class Origin(Record, frozen=True):
-    """What a server said of a file that it began to send: its size in bytes, and what changes when the file does."""
+    """The identity of a file on a server: its size in bytes, and a validator that changes with the content."""
 
     size: int
     validator: str
 
     @classmethod
     def of(cls, response: urllib3.BaseHTTPResponse, size: int) -> Origin | None:
-        """None when the answer has no validator that distinguishes one file from another."""
+        """Return the identity in a response; None if it has no usable validator."""
         tag = response.headers.get("ETag", "")
         validator = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
         usable = validator.isascii() and validator.isprintable() and len(validator) <= LONGEST_VALIDATOR
@@ -88,7 +87,7 @@ class Origin(Record, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Origin | None:
-        """What `write` kept; None when there is nothing of the kind."""
+        """Return the identity that `write` stored; None if the file is missing or invalid."""
         try:
             if not is_own(path.lstat()):
                 return None
@@ -113,13 +112,13 @@ def servers_of_environment() -> list[str]:
 
 
 def checked_server(url: str) -> str:
-    """A server's address, without a slash at its end. Raises WrongUse when it is none that can be asked."""
+    """Return a server's URL without a slash at its end. Raises WrongUse for anything but an http or https URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         if ":" in host:
             ipaddress.IPv6Address(host)
-        good = (
+        valid = (
             url.isascii()
             and url.isprintable()
             and " " not in url
@@ -129,30 +128,40 @@ def checked_server(url: str) -> str:
             and not (parts.query or parts.fragment)
         )
     except ValueError:
-        good = False
-    if not good:
-        raise WrongUse(f"a debuginfod server is an http:// or https:// address, not {url!r}")
+        valid = False
+    if not valid:
+        raise WrongUse(f"invalid debuginfod server {url!r}: expected an http:// or https:// URL")
     return url.rstrip("/")
 
 
 class Discarded(Refused):
-    """The same, and what has arrived of the file is of no use."""
+    """A server sent no usable file, and the part that was received must be deleted."""
 
 
 def allowing(patterns: Sequence[str]) -> Callable[[str, str], bool]:
-    """An allow-list of shell patterns, matched against build-ids and paths.
+    """Return an allow-list of shell patterns, matched against build-ids and paths.
 
     >>> allow = allowing(["/usr/*"])
     >>> allow("ab12", "/usr/lib/libc.so.6"), allow("ab12", "/home/me/secret")
     (True, False)
     """
     return lambda build_id, path: any(
-        fnmatch.fnmatchcase(build_id, one) or fnmatch.fnmatchcase(path, one) for one in patterns
+        fnmatch.fnmatchcase(build_id, pattern) or fnmatch.fnmatchcase(path, pattern) for pattern in patterns
     )
 
 
 class Debuginfod(Closing):
-    """A client for some servers, with what they gave in `cache`."""
+    """A client for some servers that puts fetched files into a cache.
+
+    Args:
+        servers: their URLs, in order of preference.
+        cache: where fetched files are kept.
+        limits: times and sizes.
+        allow: returns True if a build-id, and the path of its binary, may be sent.
+        log: called with a line for each request and failure.
+        sleep: waits for some seconds before a request is repeated.
+        verify: reads a fetched file; raises OSError or WhenceError unless it has this build-id and kind.
+    """
 
     def __init__(
         self,
@@ -165,9 +174,7 @@ class Debuginfod(Closing):
         sleep: Callable[[float], None] = time.sleep,
         verify: Callable[[Path, str, str], None] = check,
     ) -> None:
-        """`verify` reads through what came, of a build-id and kind, and raises OSError or WhenceError for what is not
-        that file."""
-        self.servers = [checked_server(one) for one in servers]
+        self.servers = [checked_server(url) for url in servers]
         self.cache = cache
         self.limits = limits or Limits()
         self.allow = allow
@@ -175,56 +182,58 @@ class Debuginfod(Closing):
         self._sleep = sleep
         self._check = verify
         self._pool: urllib3.PoolManager | None = None
-        self._no_source: dict[tuple[str, str, str], float] = {}  # server, build-id and path: when it was asked
+        self._no_source: dict[tuple[str, str, str], float] = {}  # server, build-id and path: time of the request
 
     def fetch(
         self, build_id: str, kind: str = "debuginfo", path: str = "", headers: Mapping[str, str] | None = None
     ) -> Path | None:
-        """The file, from the cache or the first server that has it; None when there is none.
+        """Return the path of a file in the cache, fetched from the first server that has it; None if none has.
 
-        `path` is where the binary was mapped from, for the allow-list only: it is not sent. `headers` are sent, besides
+        `path` is the mapped path of the binary, used by the allow-list and not sent. `headers` are sent in addition to
         the client's own.
         """
         build_id = build_id.lower()
         if kind not in KINDS:
-            raise ValueError(f"debuginfod is asked for {' or '.join(KINDS)}, not {kind!r}")
+            raise ValueError(f"unknown kind {kind!r}: expected {' or '.join(KINDS)}")
         if not BUILD_ID.fullmatch(build_id):
-            self.log(f"debuginfod: {build_id!r} is no build-id, not asked")
+            self.log(f"debuginfod: {build_id!r} is not a build-id, not requested")
             return None
         key = f"{build_id}.{kind}"
-        found = self.cache.get(key)
-        if found is not None:
-            return found
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cached
         if not self.allow(build_id, path):
-            self.log(f"debuginfod: {build_id} is not on the allow-list, not asked")
+            self.log(f"debuginfod: {build_id} is not on the allow-list, not requested")
             return None
         for server in self.servers:
             for note, seconds, why in (
-                (self._dead(server), self.limits.dead, "did not answer"),
-                (self._absent(key, server), self.limits.absent, "did not have it"),
+                (self._dead(server), self.limits.dead, "did not respond"),
+                (self._absent(key, server), self.limits.absent, "did not have the file"),
             ):
                 if self._recent(note, seconds):
-                    self.log(f"debuginfod: {server} {why} a while ago, not asked for {build_id}")
+                    self.log(f"debuginfod: {server} {why} recently, {build_id} not requested")
                     break
             else:
-                found = self._from(server, build_id, kind, headers)
-                if found is not None:
-                    return found
+                fetched = self._fetch_from(server, build_id, kind, headers)
+                if fetched is not None:
+                    return fetched
         return None
 
     def read_source(
         self, build_id: str, path: str, headers: Mapping[str, str] | None = None, most: int = LONGEST_SOURCE
     ) -> bytes | None:
-        """A source file, by the absolute path that the debug info names, from the first server that has it; None when
-        there is none. It is read into memory and not kept: nothing shows whether it is the right one."""
+        """Return the bytes of a source file, from the first server that has it; None if none has.
+
+        `path` is the absolute path in the debug info. The file is not cached, as its content can't be verified.
+        """
         build_id = build_id.lower()
         if not BUILD_ID.fullmatch(build_id) or not path.startswith("/") or not self.allow(build_id, path):
             return None
         for server in self.servers:
-            asked = server, build_id, path
+            request = server, build_id, path
             if self._recent(self._dead(server), self.limits.dead):
                 continue
-            if time.monotonic() - self._no_source.get(asked, -self.limits.absent) < self.limits.absent:
+            if time.monotonic() - self._no_source.get(request, -self.limits.absent) < self.limits.absent:
                 continue
             try:
                 return self._read(f"{server}/buildid/{build_id}/source{quote(path)}", most, headers)
@@ -235,11 +244,11 @@ class Debuginfod(Closing):
                     continue
                 if len(self._no_source) >= REMEMBERED_SOURCES:
                     self._no_source.clear()
-                self._no_source[asked] = time.monotonic()
+                self._no_source[request] = time.monotonic()
         return None
 
     def _read(self, url: str, most: int, more: Mapping[str, str] | None) -> bytes:
-        """An answer, whole. Raises Refused."""
+        """Return the body of a response. Raises Refused."""
         headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
         self.log(f"debuginfod: GET {url}")
         with Deadline(self.limits.head) as deadline:
@@ -251,51 +260,49 @@ class Debuginfod(Closing):
                 for chunk in self._chunks(response, deadline):
                     content += chunk
                     if len(content) > most:
-                        raise Refused(f"more than the {most} bytes allowed")
+                        raise Refused(f"more than the limit of {most} bytes")
             finally:
                 response.close()
         length = length_of(response.headers.get("Content-Length", ""))
         if length is not None and length != len(content):
-            raise Refused(f"cut after {len(content)} of {length} bytes")
+            raise Refused(f"cut off after {len(content)} of {length} bytes")
         return bytes(content)
 
-    def _from(self, server: str, build_id: str, kind: str, headers: Mapping[str, str] | None) -> Path | None:
-        """One server, tried as often as the limits say."""
+    def _fetch_from(self, server: str, build_id: str, kind: str, headers: Mapping[str, str] | None) -> Path | None:
+        """Return the path of a file fetched from a server, with repeated tries; None if that fails."""
         key = f"{build_id}.{kind}"
         for attempt in range(self.limits.tries):
             if attempt:
                 self._sleep(self.limits.back_off * 2 ** (attempt - 1))
             try:
                 with self.cache.locked(key):
-                    found = self.cache.get(key)
-                    if found is None:
-                        found = self._download(server, build_id, kind, headers)
-                self.cache.trim(keep=found)
-                return found
+                    path = self.cache.get(key) or self._download(server, build_id, kind, headers)
+                self.cache.trim(keep=path)
+                return path
             except Refused as refused:
                 self.log(f"debuginfod: {server} {build_id}: {refused}")
                 if refused.again and attempt + 1 < self.limits.tries:
                     continue
                 self._touch(self._dead(server) if refused.dead else self._absent(key, server))
                 return None
-            except OSError as error:  # our disk's fault, not the server's; nothing is remembered of it
-                self.log(f"debuginfod: {build_id} can't be kept in {self.cache.root} ({error.strerror or error})")
-                with suppress(OSError):  # a full disk gets its room back
+            except OSError as error:  # a fault of this machine, not of the server
+                self.log(f"debuginfod: {build_id} can't be written to {self.cache.root} ({error.strerror or error})")
+                with suppress(OSError):  # in case the disk is full
                     self.cache.folder(key[:2], make=False)
                     self._part(server, key).unlink()
                 return None
         return None
 
     def _download(self, server: str, build_id: str, kind: str, more: Mapping[str, str] | None) -> Path:
-        """The whole file into the cache, from where an earlier try was cut. The shard's lock is held."""
+        """Download a file into the cache, or resume an interrupted download. The shard is locked."""
         path = self.cache.path(f"{build_id}.{kind}")
-        part, kept = self._part(server, path.name), self._origin(server, path.name)
+        part, origin_path = self._part(server, path.name), self._origin(server, path.name)
         url = f"{server}/buildid/{build_id}/{kind}"
         headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
         with os.fdopen(open_own(part), "r+b") as file:
-            have = file.seek(0, os.SEEK_END)
-            origin = Origin.read(kept)
-            start = have - OVERLAP if origin is not None and OVERLAP < have < origin.size else 0
+            size = file.seek(0, os.SEEK_END)
+            origin = Origin.read(origin_path)
+            start = size - OVERLAP if origin is not None and OVERLAP < size < origin.size else 0
             if start and origin is not None:
                 headers |= {"Range": f"bytes={start}-", "If-Range": origin.validator}
             self.log(f"debuginfod: GET {url}" + (f" from byte {start}" if start else ""))
@@ -305,14 +312,14 @@ class Debuginfod(Closing):
                     response = self._answer(url, headers, deadline)
                     try:
                         deadline.extend(self.limits.whole - (time.monotonic() - began))
-                        self._receive(response, file, kept, start, origin, deadline)
+                        self._receive(response, file, origin_path, start, origin, deadline)
                     finally:
                         response.close()
                 self._verify(part, build_id, kind, continued=start > 0)
             except Refused as refused:
-                if isinstance(refused, Discarded) or not kept.exists():  # without that it can't be continued
-                    for one in (part, kept):
-                        one.unlink(missing_ok=True)
+                if isinstance(refused, Discarded) or not origin_path.exists():  # it can't be resumed
+                    for unused in (part, origin_path):
+                        unused.unlink(missing_ok=True)
                 raise
             folder = open_folder(os.fspath(path.parent))
             if folder is None:
@@ -322,31 +329,31 @@ class Debuginfod(Closing):
                     publish(file, part.name, path.name, folder)
                 finally:
                     os.close(folder)
-        kept.unlink(missing_ok=True)
+        origin_path.unlink(missing_ok=True)
         self.log(f"debuginfod: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
         return path
 
     def _answer(self, url: str, headers: dict[str, str], deadline: Deadline) -> urllib3.BaseHTTPResponse:
-        """The status and the headers of an answer, its body still to come."""
+        """Send a request and return the response, whose body has not been read. Raises Refused."""
         from urllib3.exceptions import HTTPError
 
         try:
             return self._http().request("GET", url, headers=headers, preload_content=False, redirect=False)
         except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
             if deadline.expired:
-                raise Refused("no whole answer in time", dead=True) from error
-            raise Refused(f"no answer ({type(error).__name__})", again=True, dead=True) from error
+                raise Refused("no complete response in time", dead=True) from error
+            raise Refused(f"no response ({type(error).__name__})", again=True, dead=True) from error
 
     def _chunks(self, response: urllib3.BaseHTTPResponse, deadline: Deadline) -> Iterator[bytes]:
-        """The body as it comes. Refused when it is cut, or not whole in time."""
+        """Yield the body in pieces. Raises Refused if it is cut off, or not complete in time."""
         from urllib3.exceptions import HTTPError
 
-        late = Refused(f"not whole after {self.limits.whole:.0f} s", dead=True)
+        late = Refused(f"not complete after {self.limits.whole:.0f} s", dead=True)
         while True:
             try:
                 chunk = response.read1(CHUNK, decode_content=False)
             except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
-                cut = Refused(f"cut ({type(error).__name__})", again=True, dead=True)
+                cut = Refused(f"cut off ({type(error).__name__})", again=True, dead=True)
                 raise (late if deadline.expired else cut) from error
             if deadline.expired:
                 raise late
@@ -358,17 +365,17 @@ class Debuginfod(Closing):
         self,
         response: urllib3.BaseHTTPResponse,
         file: BinaryIO,
-        kept: Path,
+        origin_path: Path,
         start: int,
         origin: Origin | None,
         deadline: Deadline,
     ) -> None:
-        """The body into the file, behind what is there; the status, the length and the limits checked."""
+        """Check the status and write the body to the file, from `start` if the download is resumed. Raises Refused."""
         status = response.status
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise Discarded("it does not continue what was cut", again=True)
+            raise Discarded("the server can't resume the download", again=True)
         if status == HTTPStatus.NOT_FOUND:
-            raise Refused("404, it does not have it")
+            raise Refused("404, not found")
         if (
             status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
             or status >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -379,55 +386,55 @@ class Debuginfod(Closing):
         chunks = self._chunks(response, deadline)
         limit = self.limits.size
         if status == HTTPStatus.PARTIAL_CONTENT:
-            self._must_continue(response, start, origin)
+            self._check_resumed(response, start, origin)
             length = origin.size if origin is not None else None
-            have = file.seek(start)
-            before = file.read()
+            received = file.seek(start)
+            repeated = file.read()
             file.seek(start)
         else:
-            have = file.seek(0)
-            before = b""
+            received = file.seek(0)
+            repeated = b""
             length = length_of(response.headers.get("Content-Length", ""))
             if length is not None and length > limit:
-                raise Discarded(f"its length is more than the {limit} allowed")
+                raise Discarded(f"Content-Length exceeds the limit of {limit} bytes")
             file.truncate(0)
-            kept.unlink(missing_ok=True)
+            origin_path.unlink(missing_ok=True)
             origin = Origin.of(response, length) if length is not None else None
             if origin is not None:
-                origin.write(kept)
+                origin.write(origin_path)
         for chunk in chunks:
-            again = before[: len(chunk)]
-            if not chunk.startswith(again):
-                raise Discarded("it continues with other bytes", again=True)
-            before = before[len(again) :]
-            have += len(chunk)
-            if have > limit:
-                raise Discarded(f"more than the {limit} bytes allowed")
+            expected = repeated[: len(chunk)]
+            if not chunk.startswith(expected):
+                raise Discarded("the resumed download has other bytes", again=True)
+            repeated = repeated[len(expected) :]
+            received += len(chunk)
+            if received > limit:
+                raise Discarded(f"more than the limit of {limit} bytes")
             file.write(chunk)
         file.flush()
-        if before or (length is not None and have < length):
-            raise Refused(f"cut after {have} of {length} bytes", again=True, dead=True)
+        if repeated or (length is not None and received < length):
+            raise Refused(f"cut off after {received} of {length} bytes", again=True, dead=True)
 
     @staticmethod
-    def _must_continue(response: urllib3.BaseHTTPResponse, start: int, origin: Origin | None) -> None:
-        """An answer of 206 has to be the rest of the file that was begun, from the byte that was asked for."""
+    def _check_resumed(response: urllib3.BaseHTTPResponse, start: int, origin: Origin | None) -> None:
+        """Raise Discarded unless a response of status 206 has the requested rest of the same file."""
         content_range = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if not start or origin is None:
-            raise Discarded("it sends a part of the file, and all of it was asked for", again=True)
+            raise Discarded("the server sent a part of the file, but all of it was requested", again=True)
         if content_range is None or tuple(map(int, content_range.groups())) != (start, origin.size - 1, origin.size):
-            raise Discarded("it continues at another byte than asked, or another file", again=True)
+            raise Discarded("the server sent another range than the requested one, or another file", again=True)
         now = Origin.of(response, origin.size)
         if now is not None and now != origin:
-            raise Discarded("it continues another file", again=True)
+            raise Discarded("the server resumed another file", again=True)
 
     def _verify(self, part: Path, build_id: str, kind: str, continued: bool) -> None:
-        """Throw away what is not the file. Of one that was `continued` the older part may be to blame: once more."""
+        """Raise Discarded for an invalid file. A resumed one is fetched again, as its older part may be wrong."""
         try:
             self._check(part, build_id, kind)
         except CutError as error:
-            raise Discarded(f"what arrived was thrown away: {error}", again=True) from error
+            raise Discarded(f"the downloaded file is invalid: {error}", again=True) from error
         except (WhenceError, OSError) as error:
-            raise Discarded(f"what arrived was thrown away: {error}", again=continued) from error
+            raise Discarded(f"the downloaded file is invalid: {error}", again=continued) from error
 
     def _http(self) -> urllib3.PoolManager:
         if self._pool is None:
@@ -442,7 +449,7 @@ class Debuginfod(Closing):
         if self._pool is not None:
             self._pool.clear()
 
-    # what is remembered about servers: empty files whose time is when it happened
+    # Notes about servers: empty files whose modification time is that of the event
 
     def _dead(self, server: str) -> Path:
         return self.cache.root / SERVERS / f"{mark(server)}{DEAD}"
@@ -459,12 +466,12 @@ class Debuginfod(Closing):
     def _recent(self, note: Path, seconds: float) -> bool:
         try:
             self.cache.folder(note.parent.name, make=False)
-            return abs(time.time() - note.lstat().st_mtime) < seconds  # a clock set back must not keep it for ever
+            return abs(time.time() - note.lstat().st_mtime) < seconds  # abs: the clock may have been set back
         except OSError:
             return False
 
     def _touch(self, note: Path) -> None:
-        with suppress(OSError):  # a full disk forgets
+        with suppress(OSError):  # the disk may be full
             self.cache.folder(note.parent.name)
             descriptor = open_own(note)
             os.close(descriptor)
@@ -472,12 +479,12 @@ class Debuginfod(Closing):
 
 
 def mark(server: str) -> str:
-    """A server's name as part of a file's name."""
+    """Return the part of a file name that identifies a server."""
     return hashlib.sha256(server.encode()).hexdigest()[:12]
 
 
 def length_of(announced: str) -> int | None:
-    """A Content-Length in bytes; None when there is none. One with too many digits is larger than any file."""
+    """Return a Content-Length in bytes; None if it is not a number. Numbers with too many digits become 2**63."""
     if not (announced.isascii() and announced.isdecimal()):
         return None
     digits = announced.lstrip("0") or "0"

@@ -163,7 +163,7 @@ class Sampler:
     def _name(self) -> None:
         """Set the mapping of each location, and its frames or the reason why it has none."""
         profile = self._profile
-        for answer in self._symbolizer.symbolize(self._live.whose(), list(self._locations)):
+        for answer in self._symbolizer.symbolize(self._live.process_view(), list(self._locations)):
             location = self._locations[answer.address]
             if answer.mapping is not None:
                 profile.mapping[location] = self._mapping(answer.mapping)

@@ -1,4 +1,4 @@
-"""A core file as a process: its mappings and threads, and the stacks of these with names.
+"""A core file as a process: its mappings, its threads, and their stacks with names.
 
 core = whence.Core("core")
 for stack in core.stacks():
@@ -36,12 +36,21 @@ if TYPE_CHECKING:
 class Core(Snapshot):
     """A core file of Linux or of gdb: the mappings and threads of the process that left it.
 
-    `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
-    `unproved` has the paths of files that are taken because they fit, though the core lacks what would identify them,
-    `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
-    `executable` the program's file, `written` when the core was, in seconds since 1970. `programs` are files that may
-    be the program, for cores that do not say which it was (qemu-user's). The files of a process of another machine are
-    those below `sysroot`, which its Symbolizer's Locator has as `root`. Raises OSError, ElfError, MapsError.
+    Args:
+        path: the core file.
+        programs: files that may be the program, for cores that do not name it (qemu-user's).
+        sysroot: the folder with the files of another machine; pass it to the Locator as `root`, too.
+
+    Attributes:
+        threads: the threads; the first received the fatal signal.
+        missing: number of bytes that are cut off at the end of the file.
+        unproved: paths of files that fit, but that the core does not identify.
+        problems: descriptions of damaged parts, which are left out.
+        arguments: the command line, of which cores keep 79 bytes.
+        executable: the path of the program.
+        written: modification time of the core, in seconds since 1970.
+
+    Raises OSError, ElfError, MapsError.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Core(Snapshot):
         programs: Iterable[str | os.PathLike[str]] = (),
         sysroot: str | os.PathLike[str] = "",
     ) -> None:
-        self._programs = tuple(os.fspath(one) for one in programs)
+        self._programs = tuple(os.fspath(program) for program in programs)
         self._sysroot = os.fspath(sysroot).rstrip("/")
         with ElfFile.open(path) as elf:
             core = self._read(elf)
@@ -82,48 +91,51 @@ class Core(Snapshot):
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
     ) -> list[Stack]:
-        """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.
+        """Return the stack of every thread, in the order of `threads`, with names.
 
-        With `scan` callers that no table gives are guessed: frames that are found by FoundBy.SCAN.
+        Args:
+            symbolizer: names the frames; its Locator finds files. By default a new one.
+            tids: only these threads.
+            scan: guess callers that no unwind table gives; such frames have FoundBy.SCAN.
 
-        The files of the process are those that the symbolizer's Locator finds (default: a symbolizer of its own). Never
-        raises for what a thread, a frame or a file is: `end` says why a stack is no longer. Raises OSError, ElfError,
-        MapsError when the core itself can no longer be read. Costs the steps from frame to frame, the FDEs on the way,
-        and one search for all names.
+        Raises OSError, ElfError and MapsError if the core can no longer be read; a bad thread, frame or file only ends
+        a stack early (`Stack.end`).
         """
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.stacks(own, tids=tids, scan=scan)
         with self._opened() as elf:
-            found = core_stacks(elf, self._read(elf), symbolizer.locator, tids=tids, scan=scan)
-        frames = named(self, [one.unwound for one in found], symbolizer)
-        return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
+            stacks = core_stacks(elf, self._read(elf), symbolizer.locator, tids=tids, scan=scan)
+        frames = named(self, [stack.unwound for stack in stacks], symbolizer)
+        return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
-        """All goroutines of a Go program (1.17 to 1.27), also those that no thread ran, in the order of their making.
+        """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.
 
-        With `system` the runtime's own functions are among the calls of each. `problems` says what could not be read.
-        Raises as `stacks` does.
+        With `system`, stacks include the runtime's own functions. `problems` of the result says what could not be read.
+        Raises OSError, ElfError, MapsError.
         """
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.goroutines(own, system=system)
         with self._opened() as elf:
-            found = core_goroutines(elf, self._read(elf), symbolizer.locator)
-        return name_goroutines(self, found, symbolizer, system=system)
+            goroutines = core_goroutines(elf, self._read(elf), symbolizer.locator)
+        return name_goroutines(self, goroutines, symbolizer, system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
-        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
-        thread. Raises as `stacks` does."""
+        """Return a thread's stack and the rule that found each frame's caller; None for an unknown tid.
+
+        Raises OSError, ElfError, MapsError.
+        """
         with self._opened() as elf:
-            found = explain_core_stack(elf, self._read(elf), tid, symbolizer.locator, scan=scan)
-        if found is None:
+            explained = explain_core_stack(elf, self._read(elf), tid, symbolizer.locator, scan=scan)
+        if explained is None:
             return None
-        one, rules = found
-        (frames,) = named(self, [one.unwound], symbolizer)
-        return _stack(one, frames), rules
+        stack, rules = explained
+        (frames,) = named(self, [stack.unwound], symbolizer)
+        return _stack(stack, frames), rules
 
 
-def _stack(one: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:
-    unwound = one.unwound
-    return Stack(one.tid, one.signal, one.registers, frames, unwound.end, unwound.detail, unwound.skipped)
+def _stack(stack: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:
+    unwound = stack.unwound
+    return Stack(stack.tid, stack.signal, stack.registers, frames, unwound.end, unwound.detail, unwound.skipped)

@@ -1,4 +1,4 @@
-"""A live process: its mappings and threads, and the stacks of these with names.
+"""A live process: its mappings, its threads, and their stacks with names.
 
 with whence.Process(1234) as process:
     for stack in process.stacks():
@@ -35,10 +35,14 @@ def on_linux() -> bool:
 
 
 class Process(LivePid, Closing):
-    """A live process. A context manager; it keeps what it read of the process until it is closed.
+    """A live process. A context manager; mappings are cached until it is closed. Nothing is read before first use.
 
-    `resolver` is one to share with others; by default the process has its own, over `proc_root`. Nothing is read before
-    it is asked for.
+    Args:
+        pid: its ID in the namespace of `proc_root`.
+        proc_root: the folder of processes.
+        resolver: a resolver to share with other processes, in place of one over `proc_root`.
+
+    Raises Unsupported on systems without /proc.
     """
 
     def __init__(
@@ -53,7 +57,7 @@ class Process(LivePid, Closing):
         return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
 
     def close(self) -> None:
-        """Drop what was read of the process. It stays usable."""
+        """Drop the cached mappings. The process stays usable."""
         self._resolver.invalidate(self.pid)
 
     @property
@@ -69,23 +73,27 @@ class Process(LivePid, Closing):
         return list(self._resolver.require(self.pid))
 
     def build_id(self, mapping: Mapping) -> str:
-        """The build-id of the very file that is mapped; "" when it has none or can't be reached."""
+        """Return the build-id of the mapped file itself; "" if it has none or can't be read."""
         return mapping.build_id or self._resolver.build_id_of(mapping)
 
     def threads(self) -> list[Thread]:
-        """Where each thread is, without stopping it. Raises ProcessLookupError."""
+        """Return the state of each thread without stopping it. Raises ProcessLookupError."""
         return list(threads(self.directory))
 
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
     ) -> list[Stack]:
-        """The stack of every thread, or of those of `tids`, by tid, with names.
+        """Return the stack of every thread, in order of tid, with names.
 
-        The threads are stopped together for as long as copying their registers and stacks takes, a few milliseconds
-        (`Stack.held`), and unwound afterwards; with `scan` callers that no table gives are guessed. Files that the
-        symbolizer's Locator finds help (default: a symbolizer of its own). A thread that could not be stopped has what
-        is known without, and `Stack.missing` says why. Raises
-        ProcessLookupError.
+        The threads are stopped together while their registers and stacks are copied, a few milliseconds (`Stack.held`),
+        and unwound afterwards. `Stack.missing` says why a thread could not be stopped.
+
+        Args:
+            symbolizer: names the frames; its Locator finds files. By default a new one.
+            tids: only these threads.
+            scan: guess callers that no unwind table gives.
+
+        Raises ProcessLookupError.
         """
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
@@ -97,10 +105,10 @@ class Process(LivePid, Closing):
             return denied(self.directory, tids)
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
-        """All goroutines of a Go program (1.17 to 1.27), also those that no thread runs, in the order of their making.
+        """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.
 
-        Threads are stopped as by `stacks`; goroutines that none of them runs are read right after that. With `system`
-        the runtime's own functions are among the calls of each. Raises OSError.
+        Threads are stopped as by `stacks`; goroutines that are not running are read immediately afterwards. With
+        `system`, stacks include the runtime's own functions. Raises OSError.
         """
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
@@ -109,20 +117,22 @@ class Process(LivePid, Closing):
             return live.goroutines(system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
-        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
-        thread. Raises ProcessLookupError, PermissionError."""
+        """Return a thread's stack and the rule that found each frame's caller; None for an unknown tid.
+
+        Raises ProcessLookupError, PermissionError.
+        """
         with self.live_stacks(symbolizer, scan=scan) as live:
             return live.explain(tid)
 
     def live_stacks(self, symbolizer: Symbolizer, *, scan: bool = False) -> LiveStacks:
-        """Its stacks as often as they are asked for: what is learnt of its files is kept in between.
+        """Return an object that takes stacks repeatedly and caches what it read of the files.
 
         Raises ProcessLookupError, PermissionError.
         """
         return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan)
 
     def snapshot(self) -> Snapshot:
-        """What has to be kept to name the process's addresses later, or elsewhere.
+        """Return a snapshot, with which the process's addresses can be named later or on another machine.
 
         Raises ProcessLookupError, PermissionError.
         """

@@ -1,4 +1,4 @@
-"""Stacks of a live process's threads with names: once, or many times."""
+"""Stacks of a live process's threads with names, taken once or repeatedly."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from whence.unwind.live import LiveStack
 
 
-NEW_CODE = (End.NOT_CODE, End.NO_CFI)  # how stacks end in code that was mapped after the mappings were read
-REFRESH = 1.0  # seconds for which mappings are not read again
+NEW_CODE = (End.NOT_CODE, End.NO_CFI)  # ends of stacks in code that was mapped after the mappings were read
+REFRESH = 1.0  # seconds before mappings are read again
 
 
 class LiveStacks:
-    """The stacks of a process as often as they are asked for. A context manager: it holds files open."""
+    """Takes the stacks of a process repeatedly. A context manager, which closes the files at the end."""
 
     def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False) -> None:
         self._symbolizer, self._resolver = symbolizer, resolver
-        self.shown = visible_tid(os.path.dirname(resolver.directory(pid)), pid)  # the pid to ask for names
+        self.shown = visible_tid(os.path.dirname(resolver.directory(pid)), pid)  # the pid by which names are looked up
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
         directory = resolver.directory(self.shown)
@@ -53,18 +53,18 @@ class LiveStacks:
         self._live.close()
 
     def copies(self, tids: Collection[int] | None = None) -> list[LiveStack]:
-        """The stacks without names. Raises OSError when the process is gone."""
-        found = self._live.stacks(tids)
-        if any(one.unwound.end in NEW_CODE for one in found) and time.monotonic() - self._taken > REFRESH:
+        """Return the stacks without names. Raises OSError if the process has ended."""
+        stacks = self._live.stacks(tids)
+        if any(stack.unwound.end in NEW_CODE for stack in stacks) and time.monotonic() - self._taken > REFRESH:
             self._resolver.invalidate(self.shown)  # it may have mapped something since then
             self._taken = time.monotonic()
             self._snapshot = SnapshotMappings.take(self.shown, self._resolver)
             self._live.update(self._snapshot)
-        return found
+        return stacks
 
-    def whose(self) -> int | ProcessView:
-        """What a symbolizer is to be asked about: the process, or what it had mapped, if it is gone."""
-        self._resolver.invalidate(self.shown)  # what it had mapped a moment ago does not say whether it is there
+    def process_view(self) -> int | ProcessView:
+        """Return the process for a symbolizer: its pid, or its last mappings if it has ended."""
+        self._resolver.invalidate(self.shown)  # cached mappings do not tell that it has ended
         try:
             if self._resolver.require(self.shown):
                 return self.shown
@@ -73,35 +73,38 @@ class LiveStacks:
         return Snapshot.of(self._snapshot)
 
     def take(self, tids: Collection[int] | None = None) -> list[Stack]:
-        """The stacks with names. Raises OSError when the process is gone."""
+        """Return the stacks with names. Raises OSError if the process has ended."""
         return self.name(self.copies(tids))
 
     def goroutines(self, *, system: bool = False) -> NamedGoroutines:
-        """The goroutines of a Go program with names. Raises OSError when the process is gone."""
-        found = self._live.goroutines()
-        return name_goroutines(self.whose(), found, self._symbolizer, system=system)
+        """Return the goroutines of a Go program with names. Raises OSError if the process has ended."""
+        return name_goroutines(self.process_view(), self._live.goroutines(), self._symbolizer, system=system)
 
     def explain(self, tid: int) -> tuple[Stack, list[str]] | None:
-        """One thread, and by which rule the caller of each frame was found; None for no such thread. Raises OSError."""
-        found = self._live.explain(tid)
-        if found is None:
-            return None
-        (stack,) = self.name([found[0]])
-        return stack, found[1]
+        """Return a thread's stack and the rule that found each frame's caller; None for an unknown tid.
 
-    def name(self, found: list[LiveStack]) -> list[Stack]:
-        """The same stacks with names."""
-        frames = named(self.whose(), [one.unwound for one in found], self._symbolizer)
-        return [_stack(one, places) for one, places in zip(found, frames, strict=True)]
+        Raises OSError if the process has ended.
+        """
+        explained = self._live.explain(tid)
+        if explained is None:
+            return None
+        (stack,) = self.name([explained[0]])
+        return stack, explained[1]
+
+    def name(self, stacks: list[LiveStack]) -> list[Stack]:
+        """Return stacks with names."""
+        frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer)
+        return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
 
 
 def denied(directory: str, tids: Collection[int] | None) -> list[Stack]:
-    """The threads of a process that may not be looked into. Raises OSError when it is gone."""
-    return [_stack(one, ()) for one in unseen_stacks(directory, tids)]
+    """Return the threads, without frames, of a process that may not be read. Raises OSError if it has ended."""
+    return [_stack(stack, ()) for stack in unseen_stacks(directory, tids)]
 
 
-def _stack(one: LiveStack, frames: tuple[NamedFrame, ...]) -> Stack:
-    end, detail, skipped = one.unwound.end, one.unwound.detail, one.unwound.skipped
+def _stack(stack: LiveStack, frames: tuple[NamedFrame, ...]) -> Stack:
+    unwound = stack.unwound
     return Stack(
-        one.tid, None, one.registers, frames, end, detail, skipped, one.name, one.state, one.stopped_seconds, one.why
+        stack.tid, None, stack.registers, frames, unwound.end, unwound.detail, unwound.skipped, stack.name, stack.state,
+        stack.stopped_seconds, stack.why,
     )  # fmt: skip

@@ -23,7 +23,7 @@ Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # fun
 
 
 def name_all(binary: Binary, vaddrs: Sequence[int], *, function: Callable[[str], str] | None = None) -> Named:
-    """Each distinct vaddr's frames, or why it has none: `chains_of` by vaddr."""
+    """Return the frames of each distinct vaddr, with a reason and details if there are none."""
     distinct = sorted(set(vaddrs))
     chains, missing = chains_of(binary, distinct, function=function)
     if not missing:
@@ -42,11 +42,10 @@ def chains_of(
     function: Callable[[str], str] | None = None,
     file: Callable[[str], str] | None = None,
 ) -> tuple[list[Frames], Unnamed]:
-    """The frames of each of some distinct vaddrs, and why those without frames have none.
+    """Return the frames of distinct vaddrs, in order, and the reasons of vaddrs without frames.
 
-    A vaddr that breaks the reader has a reason, the others their frames. `function` and `file`: what the frames'
-    functions and files are put through, each distinct text once. A bug of ours is logged once for the batch, not for
-    each vaddr that meets it.
+    An error for one vaddr is its reason and does not affect the others. A bug of whence is logged once for the batch.
+    `function` and `file` are applied to each distinct function and file.
     """
     return _chains_of(binary, vaddrs, (function, file), log=True)
 
@@ -59,15 +58,15 @@ def table_of(
     file: Callable[[str], str] | None = None,
     is_last: bool = False,
 ) -> tuple[ChainTable, Sequence[int], Unnamed]:
-    """Return a table of chains, the chain of each distinct vaddr (0: none), and why some have none.
+    """Return a table of chains, the chain of each distinct vaddr (0: none), and the reasons of vaddrs without frames.
 
-    `function`, `file` and errors: as for `chains_of`. `is_last`: nothing else will be asked of the binary.
+    `function`, `file` and errors are those of `chains_of`. `is_last`: there will be no other query to the binary.
     """
     log = True
     try:
-        found = binary.lookup_many(vaddrs, last=is_last)
-        if isinstance(found, FrameTable):
-            table, which = found.distinct(function=function, file=file)
+        frames = binary.lookup_many(vaddrs, last=is_last)
+        if isinstance(frames, FrameTable):
+            table, which = frames.distinct(function=function, file=file)
             missing: Unnamed = {}
             if NO_CHAIN in which:
                 nothing = why_nothing(binary)
@@ -77,22 +76,22 @@ def table_of(
         reason, _ = reason_of(error, _doing(vaddrs), log=log)
         log = reason is not Reason.INTERNAL_ERROR
     chains, missing = _chains_of(binary, vaddrs, (function, file), log=log)
-    return ChainTable.of(chains), [at if frames else NO_CHAIN for at, frames in enumerate(chains, 1)], missing
+    return ChainTable.of(chains), [number if chain else NO_CHAIN for number, chain in enumerate(chains, 1)], missing
 
 
 def _chains_of(binary: Binary, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:
-    """Return what `chains_of` does."""
+    """Look vaddrs up in halves; log a bug only if `log`."""
     chains: list[Frames] = []
     missing: Unnamed = {}
     nothing: Reason | None = None
 
     def look_up(part: Sequence[int]) -> None:
         nonlocal nothing
-        found = _chains(binary.lookup_many(part), through)
-        if not all(found):
+        named = _chains(binary.lookup_many(part), through)
+        if not all(named):
             nothing = nothing or why_nothing(binary)
-            missing.update((vaddr, (nothing, "")) for vaddr, one in zip(part, found, strict=True) if not one)
-        chains.extend(found)
+            missing.update((vaddr, (nothing, "")) for vaddr, chain in zip(part, named, strict=True) if not chain)
+        chains.extend(named)
 
     for part, reason, detail in in_halves(vaddrs, look_up, _doing, log=log):
         chains += [()] * len(part)
@@ -103,18 +102,18 @@ def _chains_of(binary: Binary, vaddrs: Sequence[int], through: Through, *, log: 
 def in_halves(
     batch: Batch, look_up: Callable[[Batch], None], doing: Callable[[Batch], str], *, log: bool = True
 ) -> Iterator[tuple[Batch, Reason, str]]:
-    """Look a batch up, and each part that raises in halves; yield the parts that stay without an answer, and why.
+    """Look a batch up; halve each part that raises. Yield parts of one item that failed, with reason and details.
 
-    Parts are looked up and yielded in order. There are 2n - 1 lookups at most, and about 2 log2(n) for one bad item
-    of n. Nothing in a file that changed meanwhile can be looked up: its part is not halved. `doing` says what a lookup
-    of a part does, for the log, which has a bug of ours once.
+    Parts are looked up and yielded in order. There are at most 2n - 1 lookups, and about 2 log2(n) for one bad item
+    of n. A part is not halved if the file has changed. `doing` describes the lookup of a part for the log, to which a
+    bug of whence is written once.
     """
     waiting = [batch]
     while waiting:
         part = waiting.pop()
         try:
             look_up(part)
-        except Exception as error:  # one damaged unit must not cost the other items their names
+        except Exception as error:  # e.g. for one damaged unit
             reason, detail = reason_of(error, doing(part), log=log)
             log = log and reason is not Reason.INTERNAL_ERROR
             half = len(part) // 2
@@ -125,14 +124,14 @@ def in_halves(
 
 
 def _doing(vaddrs: Sequence[int]) -> str:
-    return f"naming {len(vaddrs)} addresses from {vaddrs[0]:#x} on"
+    return f"naming {len(vaddrs)} addresses, the first at {vaddrs[0]:#x}"
 
 
-def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:
-    """The chains of a batch, their functions and files put through what was asked."""
+def _chains(frames: Iterable[Frames], through: Through) -> list[Frames]:
+    """Return the chains of a batch after `through` was applied to functions and files."""
     function, file = through
-    if isinstance(found, FrameTable):
-        return found.chains(function=function, file=file)
+    if isinstance(frames, FrameTable):
+        return frames.chains(function=function, file=file)
     return [
         tuple(
             frame._replace(
@@ -141,10 +140,10 @@ def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:
             )
             for frame in chain
         )
-        for chain in found
+        for chain in frames
     ]
 
 
 def why_nothing(binary: Binary) -> Reason:
-    """Whether a binary is stripped, so that it names only what it exports, or names all but this."""
+    """Return why a binary has no frames for an address: it is stripped, or has no name for it."""
     return Reason.NOT_IN_ARCHIVE if binary.producers is None else binary.producers.why_unnamed()

@@ -65,18 +65,20 @@ def open_wanted(
 
     try:
         search = locator.search(wanted, own=own, addresses=addresses, places=places)
-    except Exception as error:  # whatever a reader stumbles over, the batch goes on
+    except Exception as error:  # an error of any reader must not end the batch
         raise OpenError(*reason_of(error, f"opening {wanted.path}")) from None
     opened = search.opened
     if opened is None:
         missing = search.missing
         raise OpenError(*(Reason.NO_FILE, str(wanted)) if missing is None else (missing.reason, missing.detail))
-    found = opened.binary.build_id
-    if wanted.build_id and found and comparable(found) != comparable(wanted.build_id):
+    build_id = opened.binary.build_id
+    if wanted.build_id and build_id and comparable(build_id) != comparable(wanted.build_id):
         opened.close()
-        raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {found}, the mapping {wanted.build_id}")
+        raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {build_id}, the mapping {wanted.build_id}")
     if mapper is None and opened.segments is not None:
-        mapper = AddressMapper.from_segments(one for one in opened.segments if one.executable and one.file_size)
+        mapper = AddressMapper.from_segments(
+            segment for segment in opened.segments if segment.executable and segment.file_size
+        )
     return PooledBinary(opened.binary, mapper, opened.close)
 
 

@@ -1,6 +1,7 @@
 """Open binaries of a symbolizer: a bounded number of files, and of bytes of tables.
 
-The least recently used binary is evicted. If it is in use then, its last user closes it.
+The least recently used binaries are evicted when a use ends and a limit is exceeded; their last user closes them. This
+is not an Lru (whence._base.lru), as the bytes of a binary grow while it is cached and a binary in use must stay open.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PooledBinary:
-    """An open binary, and what places addresses in it (None: nothing). `release` closes it."""
+    """An open binary, and the mapper from runtime addresses to its vaddrs, if any. `release` closes it."""
 
     __slots__ = ("_users", "binary", "evicted", "mapper", "release")
 
@@ -42,14 +43,14 @@ class PooledBinary:
         self._users += 1
 
     def fault(self) -> str:
-        """Return why the answers of the binary are invalid: a file of it was truncated or overwritten; else ""."""
+        """Return how a file of the binary was changed, which makes its answers invalid; "" if none was."""
         try:
             self.binary.check()
         except WhenceError as error:
             return str(error)
         return ""
 
-    def leave(self) -> bool:
+    def exit(self) -> bool:
         """Return True if the binary must be closed now."""
         self._users -= 1
         return self.evicted and not self._users
@@ -60,7 +61,7 @@ class PooledBinary:
 
 
 class OpenError(Exception):
-    """A binary can't answer: the reason, and an error's words."""
+    """A binary can't be opened: the reason, and the message of the error."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason.sentence)
@@ -76,7 +77,7 @@ class BinaryPool(Closing):
     def __init__(self, max_files: int, max_bytes: int) -> None:
         self.max_files = max_files
         self.max_bytes = max_bytes
-        self._held: OrderedDict[object, PooledBinary] = OrderedDict()
+        self._binaries: OrderedDict[object, PooledBinary] = OrderedDict()
         self._opening: dict[object, Lock] = {}
         self._lock = Lock()
 
@@ -84,12 +85,12 @@ class BinaryPool(Closing):
         return f"<BinaryPool: {len(self)} of at most {self.max_files} files open>"
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._binaries)
 
     @property
     def memory(self) -> int:
         with self._lock:
-            return sum(held.binary.memory for held in self._held.values())
+            return sum(pooled.binary.memory for pooled in self._binaries.values())
 
     @contextmanager
     def use(self, key: object, opener: Callable[[], PooledBinary]) -> Iterator[PooledBinary]:
@@ -97,13 +98,13 @@ class BinaryPool(Closing):
 
         Exceptions of the opener are raised, and not cached.
         """
-        held = self._enter(key) or self._open(key, opener)
+        pooled = self._enter(key) or self._open(key, opener)
         try:
-            yield held
+            yield pooled
         finally:
             with self._lock:
-                close = [held] if held.leave() else []
-                close += self._too_many()
+                close = [pooled] if pooled.exit() else []
+                close += self._evict()
             for old in close:
                 _close(old)
 
@@ -112,44 +113,44 @@ class BinaryPool(Closing):
         with self._lock:
             opening = self._opening.setdefault(key, Lock())
         with opening:
-            held = self._enter(key)
-            if held is not None:
-                return held
+            pooled = self._enter(key)
+            if pooled is not None:
+                return pooled
             try:
-                held = opener()
+                pooled = opener()
             finally:
                 with self._lock:
                     self._opening.pop(key, None)
-            held.enter()
-            with self._lock:  # who waited for a lock that was taken away meanwhile may have opened it, too
-                other = self._held.pop(key, None)
-                self._held[key] = held
+            pooled.enter()
+            with self._lock:  # another thread may have opened the same key meanwhile
+                other = self._binaries.pop(key, None)
+                self._binaries[key] = pooled
                 unused = other is not None and other.evict()
         if other is not None and unused:
             _close(other)
-        return held
+        return pooled
 
     def _enter(self, key: object) -> PooledBinary | None:
         with self._lock:
-            held = self._held.get(key)
-            if held is not None:
-                self._held.move_to_end(key)
-                held.enter()
-            return held
+            pooled = self._binaries.get(key)
+            if pooled is not None:
+                self._binaries.move_to_end(key)
+                pooled.enter()
+            return pooled
 
-    def drop(self, held: PooledBinary) -> None:
+    def drop(self, pooled: PooledBinary) -> None:
         """Never use this binary again; its last user closes it. Called from a block that uses it."""
         with self._lock:
-            held.evict()
-            for key in [key for key, one in self._held.items() if one is held]:
-                del self._held[key]
+            pooled.evict()
+            for key in [key for key, value in self._binaries.items() if value is pooled]:
+                del self._binaries[key]
 
-    def _too_many(self) -> list[PooledBinary]:
-        """Evict binaries over the limits, but not the most recent one; return those that are not in use."""
-        memory = sum(held.binary.memory for held in self._held.values())
+    def _evict(self) -> list[PooledBinary]:
+        """Evict binaries over the limits, except the most recent one; return evicted binaries that are not in use."""
+        memory = sum(pooled.binary.memory for pooled in self._binaries.values())
         unused = []
-        while len(self._held) > 1 and (len(self._held) > self.max_files or memory > self.max_bytes):
-            _, old = self._held.popitem(last=False)
+        while len(self._binaries) > 1 and (len(self._binaries) > self.max_files or memory > self.max_bytes):
+            _, old = self._binaries.popitem(last=False)
             memory -= old.binary.memory
             if old.evict():
                 unused.append(old)
@@ -158,15 +159,15 @@ class BinaryPool(Closing):
     def close(self) -> None:
         """Close all binaries; those in use are closed by their last user."""
         with self._lock:
-            unused = [held for held in self._held.values() if held.evict()]
-            self._held.clear()
-        for held in unused:
-            _close(held)
+            unused = [pooled for pooled in self._binaries.values() if pooled.evict()]
+            self._binaries.clear()
+        for pooled in unused:
+            _close(pooled)
 
 
-def _close(held: PooledBinary) -> None:
+def _close(pooled: PooledBinary) -> None:
     with suppress(OSError, WhenceError, BufferError):
-        held.release()
+        pooled.release()
 
 
 def key_of(mapping: Mapping) -> object:

@@ -1,8 +1,8 @@
 """Processes whose addresses are named: one protocol for live ones (live.py), snapshots and core files (core.py).
 
-    Snapshot(path)    what `whence pid --save-snapshot` or `Process.snapshot` kept of one
+    Snapshot(path)    a file of `whence pid --save-snapshot` or `Process.snapshot`
 
-Whatever has `mappings` and `build_id` can be named: a symbolizer needs no more of a process than that.
+A symbolizer accepts any object with `mappings` and `build_id`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Snapshot(Closing):
         self.path = os.fspath(path)
 
     @classmethod
-    def of(cls, kept: record.SnapshotMappings) -> Snapshot:
+    def of(cls, mappings: record.SnapshotMappings) -> Snapshot:
         """Return a snapshot in memory."""
-        made = object.__new__(Snapshot)
-        made.record, made.path = kept, ""
-        return made
+        snapshot = object.__new__(Snapshot)
+        snapshot.record, snapshot.path = mappings, ""
+        return snapshot
 
     def __repr__(self) -> str:
         return (

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
-REFRESH = 10.0  # seconds after which mappings are asked for again: libraries come and go
+REFRESH = 10.0  # seconds after which mappings are read again
 
 
 class Symbolizer(Closing):
@@ -168,7 +168,7 @@ class Symbolizer(Closing):
                 changed += named
         return known, changed
 
-    # where an address lies
+    # mappings of addresses
 
     def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Symbolized]:
         found: dict[int, Mapping | Symbolized] = {}
@@ -189,7 +189,7 @@ class Symbolizer(Closing):
         return found
 
     def _mapping(self, pid: int, address: int) -> Mapping | Symbolized:
-        mapping = self.resolver.lookup(pid, address)  # the quick way; what it doesn't find is asked for again
+        mapping = self.resolver.lookup(pid, address)  # fast, but may be out of date
         if mapping is not None:
             return mapping
         mapping = self.resolver.find(pid, address, 0)
@@ -217,7 +217,7 @@ class Symbolizer(Closing):
     def _in_file(
         self, key: object, places: list[tuple[int, int, Mapping]]
     ) -> tuple[dict[tuple[int, int], Symbolized], bool]:
-        """Return the answers, and whether the file is unchanged since it was opened."""
+        """Return the answers, and True if the file did not change since it was opened."""
         mapping = places[0][2]
         try:
             with self.binaries.use(key, lambda: self._open(mapping, len(places))) as held:

@@ -53,7 +53,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        {  # debug info often says all that is asked for
+        {  # lookups with debug info seldom need these
             "AltLink": "whence.objects.elf.links",
             "DebugLink": "whence.objects.elf.links",
             "Note": "whence.objects.elf.notes",

@@ -36,7 +36,7 @@ def code_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> lis
 
 
 def loaded_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
-    """Return everything loaded, by sections or else segments, except empty ranges and those that start at 0."""
+    """Return everything loaded, by sections or else segments, except ranges that are empty or start at 0."""
     ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.allocated and one.size]
     if not ranges:
         ranges = [(one.vaddr, one.end) for one in segments if one.is_loaded and one.memory_size]

@@ -66,7 +66,7 @@ def dynamic_symbols(data: memoryview, header: Header, segments: Sequence[Segment
         count = 0
     size = layout.SYMBOL_SIZE[header.bits]
     if not count and names_at > symbols_at:
-        count = (names_at - symbols_at) // size  # no hash table that has their number: linkers put the names behind
+        count = (names_at - symbols_at) // size  # no hash table has their number; linkers place the names after them
     if not count:
         return None
     names = data[names_at : names_at + tags.get(constants.DT_STRSZ, 0)]

@@ -85,7 +85,7 @@ def read_notes(
 
 
 def build_id(notes: Iterable[Note]) -> str:
-    """Return the GNU build-id in hex, "" if there is no such note."""
+    """Return the GNU build-id in hex; "" without a valid note."""
     for note in notes:
         if note.owner == "GNU" and note.type == constants.NT_GNU_BUILD_ID and 0 < len(note.desc) <= BUILD_ID_LIMIT:
             return note.desc.hex()
@@ -93,7 +93,7 @@ def build_id(notes: Iterable[Note]) -> str:
 
 
 def go_build_id(notes: Iterable[Note]) -> str:
-    """Return the ID that Go's linker writes (text of four parts with slashes), "" if there is no such note."""
+    """Return the ID of Go's linker (four parts separated by slashes); "" without a note."""
     for note in notes:
         if note.owner == "Go" and note.type == constants.NT_GO_BUILD_ID:
             return bytes(note.desc[:1024]).partition(b"\0")[0].decode("utf-8", "surrogateescape")

@@ -137,7 +137,7 @@ def _aarch64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
         pages -= (pages & 1 << 20) << 1
         slot = (here & ~0xFFF) + (pages << 12) + (second >> 10 & 0xFFF) * 8
         marked = index > 0 and words[index - 1] == BTI_C
-        size = 24 if marked or words[index + 3] == AUTIA1716 else 16  # it stands before the branch
+        size = 24 if marked or words[index + 3] == AUTIA1716 else 16  # AUTIA1716 precedes the branch
         if slot >= 0:
             yield here - 4 * marked, size, slot
         index += 4

@@ -2,8 +2,8 @@
 
 A loader maps whole pages: a segment's mapping starts at its p_offset rounded down to a page, so the bytes before
 p_offset on that page are in memory too, and belong to the segment's addresses. Two segments may share a page of the
-file; then an offset alone is ambiguous, and the extent of the mapping it came from is not (pprof's rule): only a
-segment whose pages hold the whole mapping can have made it.
+file; then an offset alone is ambiguous, but the extent of its mapping is not (pprof's rule): only a segment whose pages
+contain the whole mapping can have caused it.
 
 The page is the segment's own alignment, within what machines have as page sizes (4 to 64 KiB), not that of the
 machine we run on: mappings may come from another one.
@@ -110,8 +110,8 @@ class Translation:
     >>> translation = Translation([Segment.of_code(0x1234, 0x400000, 0x2000)])
     >>> [hex(translation.mapped_vaddr_of(offset)) for offset in (0x1000, 0x1234)]
     ['0x3ffdcc', '0x400000']
-    >>> translation.vaddr_of(0x1000) is None
-    True
+    >>> print(translation.vaddr_of(0x1000))
+    None
     """
 
     __slots__ = ("segments",)
@@ -165,12 +165,12 @@ class Translation:
         """Return the segment that a byte of the file is mapped for; None if no segment's pages have it.
 
         `extent` is the part of the file that the byte's mapping shows. Only a segment whose pages contain the whole
-        mapping can have caused it. If there is no such segment (profiles join mappings) or the end is unknown, the
+        mapping can have caused it. Without one (profiles join mappings), or if the end is unknown, the
         pages must contain the mapping from its start to the byte; failing that, the byte. Without an extent a byte past
         p_filesz on the segment's last page is in no segment.
 
-        Of several segments the first of these is used: the one with exactly the mapping's pages, one whose first page
-        is the mapping's (mprotect cuts mappings), one that has the byte, the one with the largest part of the mapping.
+        Of several segments, the first match in this order is used: exactly the mapping's pages; the same first page
+        (mprotect splits mappings); contains the byte; has the largest part of the mapping.
         """
         start, end = extent or (None, None)
         limit = file_offset + 1

@@ -32,9 +32,9 @@ class SymbolTable(Record, frozen=True):
         return f"<SymbolTable of {len(self.entries)} bytes, names of {len(self.names)}>"
 
     def may_have(self, name: str) -> bool:
-        """Return True if the name, or a longer one that ends with it, is among the names; reads no entries."""
-        found: bool = symbols_kernel.holds(self.names, name.encode("utf-8", "surrogateescape") + b"\0")
-        return found
+        """Return True if the name table has the name, or a longer name with this ending. Reads no entries."""
+        contained: bool = symbols_kernel.holds(self.names, name.encode("utf-8", "surrogateescape") + b"\0")
+        return contained
 
 
 class Symbols(Record, ObjectSymbols, frozen=True):

@@ -96,8 +96,7 @@ def read(
     big: cython.bint,
     columns,
 ) -> cython.longlong:
-    """Unpack every whole entry into the columns of a symbols.Symbols, as many as those have room for. Returns how many
-    were read."""
+    """Unpack complete entries into the columns of a Symbols, up to their length; return the number of entries."""
     name: cython.uint[::1] = columns.name_offset
     value: cython.ulonglong[::1] = columns.value
     size: cython.ulonglong[::1] = columns.size
@@ -248,10 +247,10 @@ class CodeSymbols:
     @cython.exceptval(check=False)
     @cython.inline
     def place(self, index: cython.longlong, placed: cython.pointer(Placed)) -> cython.bint:
-        """Where an entry's code lies; False where it is not of code. Its name is not looked at.
+        """Compute the address of an entry's code; return False if it is not code. Names are not read.
 
-        A symbol whose section index is beyond the table (a file without one) is placed by the ranges of code; one in
-        ppc64's .opd points at the code's address there; in a relocatable file values are relative to their section.
+        The ranges of code place a symbol whose section index is outside the table (a file without one). A symbol in
+        ppc64's .opd points to the code's address there. In a relocatable file values are relative to their section.
         """
         s: Symbol = entry(self.entries, index, self.elf64, self.big, self.extended)
         kind: cython.uint = s.info & c.STT_MASK
@@ -317,8 +316,10 @@ class CodeSymbols:
 @cython.final
 @cython.cclass
 class SymbolQueries:
-    """Vaddrs to be named, and for each the greatest start of a symbol at or before it (0: none), among the tables that
-    `find_starts` has seen. What these vaddrs are called depends on the symbols that `concern` one of them alone."""
+    """Vaddrs to name, and for each the greatest start of a symbol at or before it, 0 if unknown.
+
+    `find_starts` updates the starts from a table. Only the symbols that `concern` a vaddr affect its name.
+    """
 
     vaddr: cython.const[cython.ulonglong][::1]
     nearest_start: cython.ulonglong[::1]
@@ -459,12 +460,11 @@ class Candidates:
         row.source = source
 
     def resolve_overlaps(self):
-        """One name for each address: columns of vaddr, length, name (Q each) and source (B), in order, none
-        overlapping; at most two ranges for each candidate.
+        """Return ranges without overlaps: columns of vaddr, length, name (Q each) and source (B), in order of vaddr.
 
-        Of several that start at one address the one of highest rank counts, the others where they reach further. One
-        without size reaches to the next one's start or its bound, unless a sized one covers its start. One inside
-        another takes its part out of it.
+        Of candidates with the same start, the highest rank names the range, and the others what extends past its end.
+        A candidate without size extends to the next start or its bound, unless a sized one covers its start. A
+        candidate inside another names its part. There are at most two ranges per candidate.
         """
         vaddr: Column = new_column("Q")
         length: Column = new_column("Q")
@@ -509,7 +509,7 @@ class Candidates:
         order: cython.pointer(cython.uint),
         spare: cython.pointer(cython.uint),
     ) -> cython.void:
-        """`order` becomes the candidates by vaddr, those of one vaddr by rank, those of one rank as they came."""
+        """Set `order` to the candidates in order of vaddr, then rank, then insertion."""
         rows: cython.Py_ssize_t = self.rows.count
         i: cython.Py_ssize_t
         for i in range(rows):
@@ -560,8 +560,10 @@ class Candidates:
         name: Column,
         source: Column,
     ) -> cython.void:
-        """Write the ranges: at each vaddr the candidate that started last names it. `covering` is the stack of those
-        that cover the vaddr which the sweep has reached, the innermost on top."""
+        """Write the ranges: each vaddr is named by the covering candidate that started last.
+
+        `covering` is the stack of candidates that cover the current vaddr, the innermost on top.
+        """
         rows: cython.Py_ssize_t = self.rows.count
         out_vaddr = cython.cast(cython.pointer(cython.ulonglong), vaddr.vector.items)
         out_length = cython.cast(cython.pointer(cython.ulonglong), length.vector.items)
@@ -611,8 +613,10 @@ def addressed(
     allocated: cython.const[cython.uchar][::1],
     rows: cython.uint[::1],
 ) -> cython.longlong:
-    """The rows of symbols for places in memory: functions, objects and untyped ones of allocated sections. `rows` has
-    room for all of them. Returns how many there are."""
+    """Write the rows of functions, objects and untyped symbols in allocated sections; return their number.
+
+    `rows` is as long as the table.
+    """
     i: cython.Py_ssize_t
     kind: cython.uint
     found: cython.longlong = 0
@@ -632,7 +636,7 @@ def addressed(
 
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
-    """Whether `text`, two bytes at least, lies somewhere in the data. Nothing is copied."""
+    """Return True if the data contains `text`, of at least two bytes."""
     offset: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
     found: cython.bint = False
