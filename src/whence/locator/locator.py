@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 ARCHIVE_FROM = 64  # smallest number of addresses for which an archive is made in the cache
-SEGMENTS = "segments"  # the kind of the cache's entries that say where the code of an archive's file is loaded
+SEGMENTS = "segments"  # the kind of cache entries with the segments of an archive's file
 
 
 class Unfit(WhenceError):
@@ -331,10 +331,11 @@ class Locator(Closing):
         Never raises for a bad candidate.
 
         Args:
-            wanted: the identity of the file. own: the mapped file, open, in place of the mapped path; it is closed
-            unless it answers. addresses: the number of addresses that will be looked up. places: returns True if
-            segments place the addresses. Those of a debug file may not; then its program is searched
-                for.
+            wanted: the identity of the file.
+            own: the mapped file, open, in place of the mapped path; it is closed unless it answers.
+            addresses: the number of addresses that will be looked up.
+            places: returns True if segments place the addresses. Those of a debug file may not; then its program is
+                searched for.
             demangle: return readable names.
         """
         wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
@@ -388,7 +389,7 @@ class Locator(Closing):
                     outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
                     outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
                     search.note(candidate.path, candidate.how, outcome, without_file(error))
-                    if candidate.how == CachedArchives.how:  # made again, not kept for ever
+                    if candidate.how == CachedArchives.how:  # so that it is created again
                         with suppress(OSError):
                             os.unlink(candidate.path)
                     if outcome is Outcome.BROKEN and broken is None:
@@ -511,7 +512,7 @@ class Locator(Closing):
     def _whole_file(
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
     ) -> ObjectFile | None:
-        """Return the program of a debug file, for debug files lack file offsets of code."""
+        """Return the program of a debug file, as debug files lack the file offsets of code."""
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
         sources: list[FileSource] = [self._given, self._given_folders, *own, *self._further, *self._servers]
@@ -528,7 +529,7 @@ class Locator(Closing):
                     if places(placing_segments(elf)):
                         return elf
                     elf.close()
-                except (WhenceError, OSError):  # then it places nothing
+                except (WhenceError, OSError):  # unreadable: try the next one
                     continue
         return None
 
@@ -547,7 +548,7 @@ class Locator(Closing):
         try:
             cache.put(f"{build_id}.{SEGMENTS}", write_segments)
             return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
-        except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
+        except (WhenceError, OSError) as error:  # without an archive lookups are slower
             search.note("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
             return None
 
