@@ -194,7 +194,7 @@ class Binary(Closing):
             if self._whole is not None:
                 return self._whole
             if last and plan.read != "near":
-                return self._build(None if plan.read == "whole" else plan.units, asked=vaddrs, starts=starts)
+                return self._build(None if plan.read == "whole" else plan.units, vaddrs=vaddrs, starts=starts)
             shard = self._shards.get(plan.units)
             if shard is None:
                 assert self._planner is not None
@@ -236,21 +236,21 @@ class Binary(Closing):
                 self._lock.abandoned = False
 
     def _build(
-        self, units: tuple[int, ...] | None, near: Sequence[int] | None = None, asked: Sequence[int] | None = None,
+        self, units: tuple[int, ...] | None, near: Sequence[int] | None = None, vaddrs: Sequence[int] | None = None,
         starts: bool = True,
     ) -> Table:  # fmt: skip
         from whence.lidia.writer import write
 
         assert self.producers is not None
         extra = None
-        if units is None and asked is None:  # tables of some units have no such information
+        if units is None and vaddrs is None:  # tables of some units have no such information
             from whence.archive.create import extra_of
 
             extra = extra_of(self.producers.elf)
         out = io.BytesIO()
         try:
             with naming(self.path), self.producers.reading():
-                ranges = self.producers.ranges(units, near=near, asked=asked, starts=starts)
+                ranges = self.producers.ranges(units, near=near, vaddrs=vaddrs, starts=starts)
                 write(ranges, out, crc=False, extra=extra)
         except BaseException as error:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
@@ -285,9 +285,9 @@ class Binary(Closing):
             return_address: the addresses follow calls, so the bytes before them are looked up.
             last: there will be no other query, so less of an ELF file is kept in memory.
         """
-        asked = u64_column(vaddrs)
-        table = self.table_for(asked, return_address=return_address, last=last)
-        return table.lookup_many(asked, return_address=return_address)
+        column = u64_column(vaddrs)
+        table = self.table_for(column, return_address=return_address, last=last)
+        return table.lookup_many(column, return_address=return_address)
 
     def find(self, name: str) -> list[Range]:
         """Return the functions with a name, in order of vaddr: a range for each part of a split function.
@@ -484,9 +484,9 @@ def checked_vaddr(vaddr: int) -> int:
 def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
     """Return the distinct vaddrs, ascending."""
 
-    found = array("Q")
-    found.frombytes(ascending(array("Q", vaddrs))[0])
-    return found
+    ordered = array("Q")
+    ordered.frombytes(ascending(array("Q", vaddrs))[0])
+    return ordered
 
 
 def unit_count(producers: Producers) -> int:

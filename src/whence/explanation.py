@@ -61,8 +61,8 @@ class Explanation(NamedTuple):
         return bool(self.frames)
 
     def __repr__(self) -> str:
-        found = short(self.frames[0]) if self.frames else "no frames"
-        return f"<whence.Explanation of {self.vaddr:#x}: {found}, {len(self.steps)} steps>"
+        summary = short(self.frames[0]) if self.frames else "no frames"
+        return f"<whence.Explanation of {self.vaddr:#x}: {summary}, {len(self.steps)} steps>"
 
     def __str__(self) -> str:
         to_do = [Step("to do", self.remedy)] if self.remedy else []
@@ -87,16 +87,16 @@ def explain_elf(
     elf = producers.elf
     kind = ", ".join([elf.format, f"{elf.bits}-bit", f"{elf.order}-endian", *elf.details.values()])
     steps = [Step("file", f"{elf.path}: {kind}, build-id {elf.build_id or elf.go_build_id or 'none'}")]
-    in_code, found = where_in(elf, vaddr)
-    steps += found
+    in_code, more = where_in(elf, vaddr)
+    steps += more
     steps.append(Step("plan", str(plan)))
     steps += [source(producers, name, vaddr) for name in SOURCES]
     for search in searches:
         steps += [Step(search.wanted, str(tried), tried.outcome.code == "taken" or None) for tried in search.tried]
     steps += other_names(elf, vaddr)
     reason = producers.why_unnamed() if in_code else Reason.OUTSIDE_SEGMENTS
-    frames, found = what_answers(table, vaddr, reason.sentence)
-    steps += found
+    frames, more = what_answers(table, vaddr, reason.sentence)
+    steps += more
     steps += [Step("skipped", problem) for problem in islice(producers.all_problems(), PROBLEMS_SHOWN)]
     remedy = "" if frames else what_helps(producers, in_code, mapped or os.path.abspath(elf.path))
     return Explanation(vaddr, tuple(steps), frames, remedy, in_code)
@@ -104,15 +104,24 @@ def explain_elf(
 
 def where_in(elf: ObjectFile, vaddr: int) -> tuple[bool, list[Step]]:
     """Return whether an address is in code, and the steps for its segment and section."""
-    segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
+    segment = next(
+        (segment for segment in elf.segments if segment.is_loaded and segment.vaddr <= vaddr < segment.end), None
+    )
     if segment is None:
         return False, [Step("segment", f"none loads {vaddr:#x}", False)]
     code = segment in elf.code_segments()
     kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
     offset = elf.file_offset_of(vaddr)
-    place = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
-    steps = [Step("segment", f"{segment.vaddr:#x}-{segment.end:#x}, {kind}{place}", code)]
-    section = next((one for one in elf.sections if one.vaddr and one.vaddr <= vaddr < one.vaddr + one.size), None)
+    location = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
+    steps = [Step("segment", f"{segment.vaddr:#x}-{segment.end:#x}, {kind}{location}", code)]
+    section = next(
+        (
+            section
+            for section in elf.sections
+            if section.vaddr and section.vaddr <= vaddr < section.vaddr + section.size
+        ),
+        None,
+    )
     if section is not None:
         steps.append(Step("section", f"{section.name} + {vaddr - section.vaddr:#x}"))
     index = bisect_right(elf.function_starts, vaddr)
@@ -160,12 +169,14 @@ def what_answers(table: Table, vaddr: int, otherwise: str) -> tuple[Frames, list
     """Return the frames of a vaddr, and as steps the ranges and line rows that they come from."""
     steps = []
     for index in table.lookup_many([vaddr]).range_index:
-        one = table[index]
-        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.vaddr), None)
+        entry = table[index]
+        row = next((row for row in reversed(entry.line_table) if row[0] <= vaddr - entry.vaddr), None)
         said = f"line row +{row[0]:#x}: line {row[1]}" if row else "no line row"
-        call = f", called at {one.call_file}:{one.call_line}" if one.depth else ""
+        call = f", called at {entry.call_file}:{entry.call_line}" if entry.depth else ""
         steps.append(
-            Step("range", f"{one.vaddr:#x}-{one.end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
+            Step(
+                "range", f"{entry.vaddr:#x}-{entry.end:#x} depth {entry.depth} {demangle(entry.function)}{call}; {said}"
+            )
         )
     frames = table.lookup(vaddr)
     return frames, [*steps, *(frame_steps(frames) if frames else [Step("answer", f"none: {otherwise}", False)])]
@@ -179,8 +190,8 @@ def frame_steps(frames: Frames) -> Iterator[Step]:
 
 
 def short(frame: Frame) -> str:
-    place = f" {frame.file}:{frame.line}" if frame.file else ""
-    return demangle(frame.function) + place
+    location = f" {frame.file}:{frame.line}" if frame.file else ""
+    return demangle(frame.function) + location
 
 
 def what_helps(producers: Producers, in_code: bool, path: str) -> str:

@@ -66,8 +66,8 @@ class Producers:
 
     def __repr__(self) -> str:
         kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
-        found = ", ".join(kind for kind, one in kinds.items() if one is not None)
-        return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
+        kinds_read = ", ".join(kind for kind, source in kinds.items() if source is not None)
+        return f"<Producers of {self.elf.path or 'bytes in memory'}: {kinds_read or 'none'}>"
 
     def prepare(self) -> None:
         """Import every module that reading the files imports (see ObjectFile.prepare)."""
@@ -140,7 +140,7 @@ class Producers:
         units: Iterable[int] | None = None,
         *,
         near: Sequence[int] | None = None,
-        asked: Iterable[int] | None = None,
+        vaddrs: Iterable[int] | None = None,
         lines: bool = True,
         files: bool = True,
         starts: bool = True,
@@ -151,23 +151,23 @@ class Producers:
         Args:
             units: offsets in .debug_info; only these units are read.
             near: vaddrs; only symbols and Go functions at these are read.
-            asked: vaddrs; only ranges that contain any of these are returned.
+            vaddrs: only ranges that contain any of these are returned.
             lines, files: include line rows, and files.
             starts: include where functions begin.
             only: a single source, "dwarf", "gopclntab" or "symtab".
         """
         with self.reading():
-            return self._ranges(units, near, asked, lines, files, starts, only)
+            return self._ranges(units, near, vaddrs, lines, files, starts, only)
 
     def _ranges(
-        self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
+        self, units: Iterable[int] | None, near: Sequence[int] | None, vaddrs: Iterable[int] | None, lines: bool,
         files: bool, starts: bool, only: str,
     ) -> Ranges:  # fmt: skip
-        held: memoryview | None = None
-        if wanted is not None:
-            held = ascending(array("Q", wanted))[0].numbers()
+        sorted_vaddrs: memoryview | None = None
+        if vaddrs is not None:
+            sorted_vaddrs = ascending(array("Q", vaddrs))[0].numbers()
         elif near is not None:
-            held = memoryview(array("Q", sorted(near)))
+            sorted_vaddrs = memoryview(array("Q", sorted(near)))
         by_dwarf = Ranges(self.strings)
         by_go: list[Ranges] = []
         by_symbols: list[Ranges] = []
@@ -175,7 +175,9 @@ class Producers:
         def read_dwarf() -> None:
             nonlocal by_dwarf
             if self.dwarf is not None and only in ("", "dwarf"):
-                by_dwarf = self.dwarf.ranges(units, jobs=self.options.jobs, lines=lines, starts=starts, vaddrs=held)
+                by_dwarf = self.dwarf.ranges(
+                    units, jobs=self.options.jobs, lines=lines, starts=starts, vaddrs=sorted_vaddrs
+                )
 
         def read_others() -> None:
             if self.pclntab is not None and only in ("", "gopclntab"):
@@ -203,19 +205,19 @@ class Producers:
         if self.dwarf is not None and self.dwarf.bare:
             for symbols in by_symbols:
                 take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-        return merge([by_dwarf, *(part_for(table, held) for table in (*by_go, *by_symbols))])
+        return merge([by_dwarf, *(part_for(table, sorted_vaddrs) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Return the vaddrs of symbols with a name, the first in each symbol table."""
-        found = []
+        vaddrs = []
         for elf in dict.fromkeys((self.elf, self.debug_elf)):
             for table in (".symtab", ".dynsym"):
                 with suppress(WhenceError):
                     symbols = elf.symbols(table)
                     index = symbols.find(name)
                     if index is not None and symbols.value[index]:
-                        found.append(symbols.value[index])
-        return found
+                        vaddrs.append(symbols.value[index])
+        return vaddrs
 
     def why_unnamed(self) -> Reason:
         """Return why an address in code has no frames: the file is stripped, or has no name for it."""

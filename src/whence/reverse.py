@@ -36,12 +36,12 @@ def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> lis
     `name` is the stored name (mostly the linkage name), or a readable name, with or without parameters. `aliases` are
     vaddrs of symbols with that name, which are used if the table, which has one name per function, does not have it.
     """
-    found = at_starts(table)
-    texts = set(found.function)
-    wanted = texts & {name, demangle(name)} or {text for text in texts if name in readable_forms(text)}
-    indexes = set(compress(found.range_index, map(wanted.__contains__, found.function)))
+    frames = at_starts(table)
+    texts = set(frames.function)
+    matches = texts & {name, demangle(name)} or {text for text in texts if name in readable_forms(text)}
+    indexes = set(compress(frames.range_index, map(matches.__contains__, frames.function)))
     ranges = [table[index] for index in sorted(indexes)]
-    named = [one for one in ranges if not one.depth]
+    named = [entry for entry in ranges if not entry.depth]
     if named:
         return named
     outermost = {answer.range_index[-1] for answer in map(table.lookup_many, zip(aliases)) if len(answer.range_index)}
@@ -90,21 +90,21 @@ def readable_forms(name: str) -> tuple[str, str]:
 
 def spans_of_line(table: Table, file: str, line: int) -> list[LineSpan]:
     """Return the code of a line of a file, in innermost frames only, in order of vaddr."""
-    found = at_starts(table)
+    frames = at_starts(table)
     ending = "/" + file.lstrip("/")
-    files = {text for text in set(found.file) if text == file or text.endswith(ending)}
-    indexes = sorted(set(compress(found.range_index, map(files.__contains__, found.file))))
+    files = {text for text in set(frames.file) if text == file or text.endswith(ending)}
+    indexes = sorted(set(compress(frames.range_index, map(files.__contains__, frames.file))))
     starts = array("Q", table.vaddrs())
     spans: list[LineSpan] = []
     for index in indexes:
-        one = table[index]
-        if one.file not in files:
+        entry = table[index]
+        if entry.file not in files:
             continue
-        ends = [*(offset for offset, _ in one.line_table[1:]), one.length]
-        for (offset, row_line), end in zip(one.line_table, ends):
+        ends = [*(offset for offset, _ in entry.line_table[1:]), entry.length]
+        for (offset, row_line), end in zip(entry.line_table, ends):
             if row_line == line:
-                for low, high in innermost(table, starts, index, one.vaddr + offset, one.vaddr + end):
-                    spans.append(LineSpan(low, high, one.function, one.file, line, one.depth > 0))
+                for low, high in innermost(table, starts, index, entry.vaddr + offset, entry.vaddr + end):
+                    spans.append(LineSpan(low, high, entry.function, entry.file, line, entry.depth > 0))
     return joined(sorted(spans))
 
 

@@ -156,8 +156,8 @@ def open_looked_at(
     if dir_fd is None and "/root/" in name:
         root, inside = rooted.split(name)
         if root:
-            with rooted.place(root, inside, follow=follow) as found:
-                return open_looked_at(found.name, check, dir_fd=found.folder, follow=False, flags=flags)
+            with rooted.resolve(root, inside, follow=follow) as target:
+                return open_looked_at(target.name, check, dir_fd=target.folder, follow=False, flags=flags)
     flags |= os.O_RDONLY | O_ALWAYS
     stay = 0 if follow else O_NOFOLLOW
     try:

@@ -44,8 +44,8 @@ class Lock:
 
 
 def _in_child() -> None:
-    for one in list(_locks.values()):
-        lock = one()
+    for reference in list(_locks.values()):
+        lock = reference()
         if lock is not None:
             lock._in_child()
 

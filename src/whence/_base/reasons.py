@@ -249,12 +249,12 @@ def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> s
         ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
     else:
         ways = [missing.remedy]
-    asked = "ask a server with --debuginfod"
+    ask = "ask a server with --debuginfod"
     if build_id and is_system:
-        if asked in ways[0]:
-            ways[0] = ways[0].replace(asked, f"{asked} {server(root)}")
+        if ask in ways[0]:
+            ways[0] = ways[0].replace(ask, f"{ask} {server(root)}")
         else:
-            ways.append(f"{asked} {server(root)}")
+            ways.append(f"{ask} {server(root)}")
     return "; or ".join(ways)
 
 
@@ -274,16 +274,16 @@ def debug_path(build_id: str) -> str:
 
 def debug_package(path: str, root: str = "/") -> str:
     """Return the Debian package with the debug file of an installed file; "" if dpkg does not know the file."""
-    known = _packages.get((path, root))
-    if known is None:
+    package = _packages.get((path, root))
+    if package is None:
         if len(_packages) >= KEPT:
             _packages.clear()
-        known = _packages[path, root] = _find_package(path, os.path.join(root, "var/lib/dpkg/info"))
-    return known
+        package = _packages[path, root] = _find_package(path, os.path.join(root, "var/lib/dpkg/info"))
+    return package
 
 
 def _find_package(path: str, folder: str) -> str:
-    wanted = [f"\n{one}\n".encode() for one in {path, path.removeprefix("/usr")}]
+    lines = [f"\n{line}\n".encode() for line in {path, path.removeprefix("/usr")}]
     try:
         names = os.listdir(folder) if path.startswith("/") else []
     except OSError:
@@ -295,7 +295,7 @@ def _find_package(path: str, folder: str) -> str:
                     data = file.read()
             except OSError:
                 continue
-            if any(one in data for one in wanted):
+            if any(line in data for line in lines):
                 package = name.removesuffix(".list").partition(":")[0]
                 return OWN_PACKAGES.get(package, f"{package}-dbgsym")
     return ""
@@ -309,4 +309,4 @@ def server(root: str = "/") -> str:
     except OSError:
         return ANY_SERVER
     kinds = f"{release.get('ID', '')} {release.get('ID_LIKE', '')}".replace('"', "").split()
-    return next((SERVERS[one] for one in kinds if one in SERVERS), ANY_SERVER)
+    return next((SERVERS[kind] for kind in kinds if kind in SERVERS), ANY_SERVER)

@@ -67,7 +67,7 @@ def name_through(process: str, path: str) -> str:
 
 
 @contextmanager
-def place(root: str, inside: str, *, follow: bool = True) -> Iterator[Place]:
+def resolve(root: str, inside: str, *, follow: bool = True) -> Iterator[Place]:
     """Return the end of a path inside a root, after `..` and links, until the block ends. Raises OSError.
 
     Without `follow` a link at the end is not followed.
@@ -131,16 +131,16 @@ def real_path(path: str, sysroot: str = "") -> str:
     if not root:
         return os.path.realpath(path)
     try:
-        with place(root, inside) as found:
-            return root + found.inside
+        with resolve(root, inside) as resolved:
+            return root + resolved.inside
     except OSError:
         return path
 
 
 def below(sysroot: str, path: str) -> str:
     """Return a path below a root, with links and `..` followed inside it. Raises OSError for broken links."""
-    with place(sysroot, path) as found:
-        return sysroot.rstrip("/") + found.inside
+    with resolve(sysroot, path) as resolved:
+        return sysroot.rstrip("/") + resolved.inside
 
 
 def openable(path: str, sysroot: str = "") -> str:

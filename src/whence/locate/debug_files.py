@@ -99,20 +99,20 @@ class DebugFiles:
         files._mapped = mapped
         return files
 
-    def find(self, wanted: Companion) -> Search:
+    def find(self, companion: Companion) -> Search:
         """Find a file that completes another."""
-        elf = wanted.elf
-        if wanted.kind is CompanionKind.DEBUG_FILE:
+        elf = companion.elf
+        if companion.kind is CompanionKind.DEBUG_FILE:
             return self.debug_file(elf)
-        if wanted.kind is CompanionKind.ALT_FILE:
+        if companion.kind is CompanionKind.ALT_FILE:
             return self.alt_file(elf)
-        if wanted.kind is CompanionKind.PACKAGE:
+        if companion.kind is CompanionKind.PACKAGE:
             return self.dwp_for(elf.path, elf.build_id)
-        return self.dwo(wanted.comp_dir, wanted.name, elf.path)
+        return self.dwo(companion.comp_dir, companion.name, elf.path)
 
-    def complete(self, wanted: Companion) -> ObjectFile | None:
+    def complete(self, companion: Companion) -> ObjectFile | None:
         """Return a file that completes another, open; None if it is not found."""
-        return self.find(wanted).elf
+        return self.find(companion).elf
 
     def debug_file(self, elf: ObjectFile) -> Search:
         """Find the file with the DWARF of a file: `elf` itself if it has some."""
@@ -138,7 +138,7 @@ class DebugFiles:
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
         candidates += self._indexed(elf.build_id)
-        self._take(search, candidates, lambda found: belongs(found, elf, crc), elf.path)
+        self._take(search, candidates, lambda candidate: belongs(candidate, elf, crc), elf.path)
         if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
             self._fetch(search, elf.build_id, elf.path)
         return self._ended(search, elf)
@@ -160,7 +160,7 @@ class DebugFiles:
         name = os.path.basename(link.name)
         candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self._folders(elf.path)]
         candidates += self._indexed(link.build_id)
-        self._take(search, candidates, lambda found: same_id(found, link.build_id), elf.path)
+        self._take(search, candidates, lambda candidate: same_id(candidate, link.build_id), elf.path)
         if not search:
             self._fetch(search, link.build_id, elf.path)
         return self._ended(search, elf)
@@ -213,7 +213,7 @@ class DebugFiles:
             if fetched is None:
                 search.note("", how, Outcome.ABSENT, "not found")
             else:
-                self._take(search, [(str(fetched), how)], lambda found: same_id(found, build_id))
+                self._take(search, [(str(fetched), how)], lambda candidate: same_id(candidate, build_id))
             if search:
                 return
 
@@ -253,25 +253,25 @@ class DebugFiles:
             if "\0" in path or (real := rooted.real_path(path, self._sysroot)) in seen:
                 continue
             seen.add(real)
-            found = None
+            candidate = None
             try:
-                found = self._open_elf(rooted.openable(path, self._sysroot))
-                fault = check(found)
+                candidate = self._open_elf(rooted.openable(path, self._sysroot))
+                fault = check(candidate)
             except FileNotFoundError:
                 search.note(path, how, Outcome.ABSENT)
                 continue
             except (OSError, WhenceError) as error:
-                if found is not None:
-                    found.close()
+                if candidate is not None:
+                    candidate.close()
                 absent = isinstance(error, NotADirectoryError)
                 outcome = Outcome.ABSENT if absent else Outcome.BROKEN
                 search.note(path, how, outcome, without_file(error))
                 continue
             if fault:
-                found.close()
+                candidate.close()
                 search.note(path, how, Outcome.MISMATCH, fault)
                 continue
-            search.elf, search.path, search.how = found, path, how
+            search.elf, search.path, search.how = candidate, path, how
             search.note(path, how, Outcome.TAKEN)
             return
 
@@ -286,9 +286,9 @@ class Completion:
     def __repr__(self) -> str:
         return f"<Completion by {self._debug_files!r}: {len(self.searches)} searches>"
 
-    def __call__(self, wanted: Companion) -> ObjectFile | None:
+    def __call__(self, companion: Companion) -> ObjectFile | None:
         """Return a file that completes the ELF file, open; None if it is not found."""
-        search = self._debug_files.find(wanted)
+        search = self._debug_files.find(companion)
         self.searches.append(search)
         return search.elf
 
@@ -324,19 +324,19 @@ def _spelled(named: str, real: str) -> list[str]:
     return folders + [folder[4:] for folder in folders if folder.startswith("/usr/")]
 
 
-def same_id(found: ObjectFile, build_id: str) -> str:
+def same_id(candidate: ObjectFile, build_id: str) -> str:
     """Return "" if a file has that build-id, else the fault in words."""
-    if not build_id or found.build_id == build_id:
+    if not build_id or candidate.build_id == build_id:
         return ""
-    return f"the build-id is {found.build_id or 'missing'}, expected {build_id}"
+    return f"the build-id is {candidate.build_id or 'missing'}, expected {build_id}"
 
 
-def belongs(found: ObjectFile, elf: ObjectFile, crc: int) -> str:
-    """Return "" if `found` is the debug file of `elf`, else the fault in words. Reads all of it for a CRC only."""
-    if elf.build_id and found.build_id:
-        return same_id(found, elf.build_id)
+def belongs(candidate: ObjectFile, elf: ObjectFile, crc: int) -> str:
+    """Return "" if `candidate` is the debug file of `elf`, else the fault in words. Reads all of it for a CRC only."""
+    if elf.build_id and candidate.build_id:
+        return same_id(candidate, elf.build_id)
     if crc < 0:
-        return "" if not elf.build_id else same_id(found, elf.build_id)
-    with open_regular(found.path, ElfError) as (descriptor, size):
+        return "" if not elf.build_id else same_id(candidate, elf.build_id)
+    with open_regular(candidate.path, ElfError) as (descriptor, size):
         actual = stored_crc32(descriptor, size)
     return "" if actual == crc else f"the CRC is {actual:08x}, expected {crc:08x}"

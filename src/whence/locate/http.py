@@ -83,9 +83,9 @@ class _Plain(HTTPConnection):
         _watch(line)
         return line
 
-    def request(self, *words: Any, **options: Any) -> None:
+    def request(self, *arguments: Any, **options: Any) -> None:
         _watch(self.sock)  # reused from an earlier request
-        super().request(*words, **options)
+        super().request(*arguments, **options)
 
 
 class _Secure(HTTPSConnection):
@@ -94,9 +94,9 @@ class _Secure(HTTPSConnection):
         _watch(line)  # before the TLS handshake
         return line
 
-    def request(self, *words: Any, **options: Any) -> None:
+    def request(self, *arguments: Any, **options: Any) -> None:
         _watch(self.sock)
-        super().request(*words, **options)
+        super().request(*arguments, **options)
 
 
 class _PlainPool(HTTPConnectionPool):

@@ -24,18 +24,20 @@ def placing_segments(elf: ObjectFile) -> Sequence[Segment]:
     """
     if elf.segments or elf.is_relocatable:
         code = set(elf.code_segments())
-        return [_executable(one) if one in code else one for one in elf.segments]
+        return [_executable(segment) if segment in code else segment for segment in elf.segments]
     return [
-        Segment.of_code(one.file_offset, one.vaddr, one.size, one.align)
-        for one in elf.sections
-        if one.executable and one.allocated
+        Segment.of_code(section.file_offset, section.vaddr, section.size, section.align)
+        for section in elf.sections
+        if section.executable and section.allocated
     ]
 
 
-def _executable(one: Segment) -> Segment:
+def _executable(segment: Segment) -> Segment:
     """Return the segment with PF_X set."""
-    flags = one.flags | PF_X
-    return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
+    flags = segment.flags | PF_X
+    return Segment(
+        segment.type, flags, segment.file_offset, segment.vaddr, segment.file_size, segment.memory_size, segment.align
+    )
 
 
 def skeleton(elf: ObjectFile) -> bytes:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     class FileSource(Protocol):
         """A place that may have files for an identity: the classes of this module, and stores."""
 
-        def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
             """Yield candidates, best first; what does not fit is added to `tried`.
 
             The caller closes each candidate. Raises only for wrong use.
@@ -92,17 +92,17 @@ class Candidate(Closing):
         with suppress(IndexError):
             self._waiting.pop().close()
 
-    def is_of(self, wanted: Wanted) -> bool:
+    def is_of(self, query: Wanted) -> bool:
         """Return True if it is the wanted file, by build-id if both have one, else by the name of the file."""
-        if wanted.build_id and self.build_ids:
-            return any(is_same(wanted.build_id, one) for one in self.build_ids)
-        return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
+        if query.build_id and self.build_ids:
+            return any(is_same(query.build_id, build_id) for build_id in self.build_ids)
+        return same_name(self.path, query.path.removesuffix(DELETED_MARK))
 
-    def difference(self, wanted: Wanted) -> str:
+    def difference(self, query: Wanted) -> str:
         """Return why it is not the wanted file."""
-        if wanted.build_id and self.build_ids:
-            return f"the build-id is {self.build_id}, expected {wanted.build_id}"
-        return f"it is not named {os.path.basename(wanted.path) or 'like anything'}"
+        if query.build_id and self.build_ids:
+            return f"the build-id is {self.build_id}, expected {query.build_id}"
+        return f"the file is not named {os.path.basename(query.path) or 'like anything'}"
 
 
 def identify(path: str | PathLike[str], how: str) -> Candidate:
@@ -117,8 +117,8 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
         with open_regular(name, ElfError) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             head = file.read(4)
             file.seek(0)
-            found = is_archive(file)
-        if found:
+            is_archived = is_archive(file)
+        if is_archived:
             with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)
@@ -157,18 +157,18 @@ class GivenFiles(Closing):
             raise
 
     def __repr__(self) -> str:
-        return f"<GivenFiles {', '.join(one.path for one in self.files) or 'none'}>"
+        return f"<GivenFiles {', '.join(candidate.path for candidate in self.files) or 'none'}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        for one in self.files:
-            if one.is_of(wanted):
-                yield one
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        for candidate in self.files:
+            if candidate.is_of(query):
+                yield candidate
             else:
-                tried.append(Tried(one.path, self.how, Outcome.MISMATCH, one.difference(wanted)))
+                tried.append(Tried(candidate.path, self.how, Outcome.MISMATCH, candidate.difference(query)))
 
     def close(self) -> None:
-        for one in self.files:
-            one.close()
+        for candidate in self.files:
+            candidate.close()
 
 
 class ArchiveFolders:
@@ -177,22 +177,22 @@ class ArchiveFolders:
     how = "archive folder"
 
     def __init__(self, folders: Iterable[str | PathLike[str]]) -> None:
-        self.folders = [os.fspath(one) for one in folders]
+        self.folders = [os.fspath(folder) for folder in folders]
         self._others: list[Candidate] | None = None
 
     def __repr__(self) -> str:
         return f"<ArchiveFolders {', '.join(self.folders)}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        build_id = wanted.key
-        if not build_id or FileKind.ARCHIVE not in wanted.kinds:
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = query.key
+        if not build_id or FileKind.ARCHIVE not in query.kinds:
             return
         for folder in self.folders:
             names = (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia")
             for path in (os.path.join(folder, name + suffix) for name in names for suffix in SUFFIXES):
                 if os.path.exists(path):
                     yield Candidate(path, self.how, (build_id,), is_archive=True)
-        yield from (one for one in self._all(tried) if build_id in one.build_ids)
+        yield from (candidate for candidate in self._all(tried) if build_id in candidate.build_ids)
         tried += [Tried(folder, self.how, Outcome.ABSENT, "no archive of this build-id") for folder in self.folders]
 
     def _all(self, tried: list[Tried]) -> list[Candidate]:
@@ -224,9 +224,9 @@ class CachedArchives:
     def __repr__(self) -> str:
         return "<CachedArchives>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        build_id = wanted.key
-        if not build_id or FileKind.ARCHIVE not in wanted.kinds:
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = query.key
+        if not build_id or FileKind.ARCHIVE not in query.kinds:
             return
         path = self._cache().get(f"{build_id}.{FileKind.ARCHIVE}")
         if path is not None:
@@ -245,26 +245,26 @@ class OwnPath:
     def __repr__(self) -> str:
         return f"<OwnPath below {self.root or '/'}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        if not wanted.path.startswith("/"):
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        if not query.path.startswith("/"):
             return
-        path = wanted.path.removesuffix(DELETED_MARK)
-        if path != wanted.path and not wanted.build_id:
+        path = query.path.removesuffix(DELETED_MARK)
+        if path != query.path and not query.build_id:
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return
         try:
             path = rooted.below(self.root, path) if self.root else path
-            one = identify(path, self.how)
+            candidate = identify(path, self.how)
         except (FileNotFoundError, NotADirectoryError):
             tried.append(Tried(path, self.how, Outcome.ABSENT))
         except (WhenceError, OSError, ValueError) as error:
             tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
         else:
-            if not wanted.build_id or one.is_of(wanted):
-                yield one
+            if not query.build_id or candidate.is_of(query):
+                yield candidate
             else:
-                tried.append(Tried(path, self.how, Outcome.REPLACED, one.difference(wanted)))
-                one.close()
+                tried.append(Tried(path, self.how, Outcome.REPLACED, candidate.difference(query)))
+                candidate.close()
 
 
 CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the build-id
@@ -284,24 +284,24 @@ class BuildIdFolders:
     def __repr__(self) -> str:
         return f"<BuildIdFolders {', '.join(self.folders) or 'none'}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        build_id = wanted.key
-        if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = query.key
+        if not build_id or set(query.kinds) <= {FileKind.ARCHIVE}:
             return
         for path in self._paths(build_id):
             try:
                 path = rooted.openable(path, self.sysroot)
-                one = identify(path, self.how)
+                candidate = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
                 tried.append(Tried(path, self.how, Outcome.ABSENT))
             except (WhenceError, OSError) as error:
                 tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
             else:
-                if one.is_of(wanted):
-                    yield one
+                if candidate.is_of(query):
+                    yield candidate
                 else:
-                    tried.append(Tried(path, self.how, Outcome.MISMATCH, one.difference(wanted)))
-                    one.close()
+                    tried.append(Tried(path, self.how, Outcome.MISMATCH, candidate.difference(query)))
+                    candidate.close()
 
     def _paths(self, build_id: str) -> Iterator[str]:
         for folder in self.folders:
@@ -322,13 +322,13 @@ class Servers:
     def __repr__(self) -> str:
         return f"<Servers {self.client!r}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        build_id = wanted.key
+    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = query.key
         for kind in (FileKind.DEBUGINFO, FileKind.EXECUTABLE) if build_id else ():
-            if kind not in wanted.kinds:
+            if kind not in query.kinds:
                 continue
             how = f"debuginfod {kind}"
-            fetched = self.client.fetch(build_id, kind, wanted.path)
+            fetched = self.client.fetch(build_id, kind, query.path)
             if fetched is not None:
                 try:
                     yield identify(fetched, how)

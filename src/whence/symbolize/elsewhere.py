@@ -82,13 +82,13 @@ class Elsewhere:
     def _perf_map(self, pid: int) -> NamedAddresses:
         """Return the process's perf map, read again if it has grown."""
         with self._lock:
-            known = self._perf_maps.get(pid)
-        found = perfmap.read(self._directory(pid), pid, None if known is None else known[0])
-        if found is None:
+            cached = self._perf_maps.get(pid)
+        result = perfmap.read(self._directory(pid), pid, None if cached is None else cached[0])
+        if result is None:
             return NamedAddresses()
-        status, data = found
-        if data is None and known is not None:
-            return known[1]
+        status, data = result
+        if data is None and cached is not None:
+            return cached[1]
         names = perfmap.parse(data or b"")
         with self._lock:
             self._perf_maps[pid] = (status, names)

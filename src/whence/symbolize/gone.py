@@ -25,7 +25,7 @@ from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary
 from whence.symbolize.process import ProcessView, Snapshot
 from whence.symbolize.symbolized import Symbolized
 
-Place = tuple[int, Mapping]  # a runtime address and the mapping that holds it
+MappedAddress = tuple[int, Mapping]  # a runtime address and the mapping that holds it
 Readable = Callable[[str], str] | None
 
 
@@ -34,43 +34,45 @@ def symbolize_gone(
 ) -> dict[int, Symbolized]:
     """Return frames, their names made `readable`, or a reason, for each distinct runtime address."""
     mappings = process.mappings()
-    known: dict[int, Symbolized] = {}
-    vdso: list[Place] = []
-    by_file: dict[tuple[str, str], tuple[SnapshotFile, list[Place]]] = {}
+    answers: dict[int, Symbolized] = {}
+    vdso: list[MappedAddress] = []
+    by_file: dict[tuple[str, str], tuple[SnapshotFile, list[MappedAddress]]] = {}
     for address in set(addresses):
         index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
         if index < 0 or address >= mappings[index].end:
-            known[address] = Symbolized(address, reason=Reason.UNMAPPED)
+            answers[address] = Symbolized(address, reason=Reason.UNMAPPED)
             continue
         mapping = mappings[index]
         file = _file_of(process, index, mapping)
         if file is None and mapping.kind is Kind.VDSO:
             vdso.append((address, mapping))
         elif file is None:
-            known[address] = Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping)
+            answers[address] = Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping)
         else:
             by_file.setdefault((file.path, file.build_id), (file, []))[1].append((address, mapping))
     if vdso:
         for answer in _in_vdso(process, vdso, locator, readable):
-            known[answer.address] = answer
-    for file, places in by_file.values():
-        for answer in _in_file(file, places, pool, locator, readable):
-            known[answer.address] = answer
-    return known
+            answers[answer.address] = answer
+    for file, mapped in by_file.values():
+        for answer in _in_file(file, mapped, pool, locator, readable):
+            answers[answer.address] = answer
+    return answers
 
 
-def _in_vdso(process: ProcessView, places: Sequence[Place], locator: Locator, readable: Readable) -> list[Symbolized]:
+def _in_vdso(
+    process: ProcessView, addresses: Sequence[MappedAddress], locator: Locator, readable: Readable
+) -> list[Symbolized]:
     """Answer for addresses of the vDSO, by the image in a core."""
-    image = process.vdso_image(places[0][1]) if isinstance(process, Snapshot) else b""
+    image = process.vdso_image(addresses[0][1]) if isinstance(process, Snapshot) else b""
     try:
         elf = ElfFile.from_bytes(image, "[vdso]")
-        held = PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
+        pooled = PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
     except (OSError, WhenceError):
-        return [Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping) for address, mapping in places]
+        return [Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping) for address, mapping in addresses]
     try:
-        return _name(held, places, readable)
+        return _name(pooled, addresses, readable)
     finally:
-        held.release()
+        pooled.release()
 
 
 def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile | None:
@@ -81,22 +83,22 @@ def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile
 
 
 def _in_file(
-    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: Locator, readable: Readable
+    file: SnapshotFile, addresses: Sequence[MappedAddress], pool: BinaryPool, locator: Locator, readable: Readable
 ) -> list[Symbolized]:
     try:
         for _ in range(2):  # once more, where the file was written to since it was opened
             key = (file.path, file.build_id, file.stamp)
-            with pool.use(key, lambda: _open(file, locator, len(places))) as held:
-                answers = _name(held, places, readable)
-                fault = held.fault()
+            with pool.use(key, lambda: _open(file, locator, len(addresses))) as pooled:
+                answers = _name(pooled, addresses, readable)
+                fault = pooled.fault()
                 if not fault:
                     return answers
-                pool.drop(held)
+                pool.drop(pooled)
         raise OpenError(Reason.BROKEN_FILE, fault)
     except OpenError as error:
         return [
             Symbolized(address, (), error.reason, mapping, mapping.file_offset_of(address), None, error.detail)
-            for address, mapping in places
+            for address, mapping in addresses
         ]
 
 
@@ -129,19 +131,19 @@ def _unchanged(file: SnapshotFile) -> ElfFile | None:
         raise OpenError(Reason.BROKEN_FILE, str(error)) from None
 
 
-def _name(held: PooledBinary, places: Sequence[Place], readable: Readable) -> list[Symbolized]:
+def _name(pooled: PooledBinary, addresses: Sequence[MappedAddress], readable: Readable) -> list[Symbolized]:
     answers = []
-    wanted: dict[int, list[Place]] = defaultdict(list)
-    for address, mapping in places:
-        vaddr = held.mapper.vaddr(mapping, address) if held.mapper is not None else None
+    by_vaddr: dict[int, list[MappedAddress]] = defaultdict(list)
+    for address, mapping in addresses:
+        vaddr = pooled.mapper.vaddr(mapping, address) if pooled.mapper is not None else None
         if vaddr is None:
-            reason = Reason.NOT_PLACED if held.mapper is None else Reason.OUTSIDE_SEGMENTS
+            reason = Reason.NOT_PLACED if pooled.mapper is None else Reason.OUTSIDE_SEGMENTS
             answers.append(Symbolized(address, (), reason, mapping, mapping.file_offset_of(address)))
         else:
-            wanted[vaddr].append((address, mapping))
-    named = name_all(held.binary, list(wanted), function=readable) if wanted else {}
+            by_vaddr[vaddr].append((address, mapping))
+    named = name_all(pooled.binary, list(by_vaddr), function=readable) if by_vaddr else {}
     for vaddr, (frames, reason_found, detail) in named.items():
-        for address, mapping in wanted[vaddr]:
+        for address, mapping in by_vaddr[vaddr]:
             offset = mapping.file_offset_of(address)
             answers.append(Symbolized(address, frames, reason_found, mapping, offset, vaddr, detail))
     return answers

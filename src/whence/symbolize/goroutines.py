@@ -54,23 +54,23 @@ class NamedGoroutines(NamedTuple):
 
     def shown(self, *, system: bool = False) -> list[Goroutine]:
         """Return the goroutines in Go's traceback: without the runtime's own, unless `system`."""
-        return [one for one in self.goroutines if system or not one.is_system]
+        return [goroutine for goroutine in self.goroutines if system or not goroutine.is_system]
 
 
 def name_goroutines(
-    process: int | ProcessView, found: Goroutines, symbolizer: Symbolizer, *, system: bool = False
+    process: int | ProcessView, unnamed: Goroutines, symbolizer: Symbolizer, *, system: bool = False
 ) -> NamedGoroutines:
     """Return the goroutines with names, by one search. With `system` all frames are among the calls."""
-    stacks = [one.unwound for one in found.stacks]
+    stacks = [stack.unwound for stack in unnamed.stacks]
     for pc in ("created_pc", "start_pc"):
-        stacks += [_place(getattr(one, pc), exact=pc == "start_pc") for one in found.stacks]
+        stacks += [_place(getattr(stack, pc), exact=pc == "start_pc") for stack in unnamed.stacks]
     names = named(process, stacks, symbolizer)
-    count = len(found.stacks)
+    count = len(unnamed.stacks)
     goroutines = [
-        _goroutine(found, one, names[at], names[count + at], names[2 * count + at], system)
-        for at, one in enumerate(found.stacks)
+        _goroutine(unnamed, stack, names[index], names[count + index], names[2 * count + index], system)
+        for index, stack in enumerate(unnamed.stacks)
     ]
-    return NamedGoroutines(found.version, goroutines, found.problems)
+    return NamedGoroutines(unnamed.version, goroutines, unnamed.problems)
 
 
 def _place(pc: int, *, exact: bool) -> Unwound:
@@ -78,38 +78,38 @@ def _place(pc: int, *, exact: bool) -> Unwound:
 
 
 def _goroutine(
-    found: Goroutines,
-    one: GoroutineStack,
+    unnamed: Goroutines,
+    stack: GoroutineStack,
     frames: tuple[NamedFrame, ...],
     creator: tuple[NamedFrame, ...],
     start: tuple[NamedFrame, ...],
     system: bool,
 ) -> Goroutine:
-    calls = _calls(found, frames, system) or _calls(found, frames, True)
+    calls = _calls(unnamed, frames, system) or _calls(unnamed, frames, True)
     began = start[0].place.frames[-1].function if start and start[0].place.frames else ""
     is_system = began.startswith(RUNTIME) and began not in OF_THE_PROGRAM
     if is_system and began in FINALIZING:
         is_system = all(call.function.startswith(RUNTIME) for call in calls)
-    made = creator[0].place.frames[-1] if creator and creator[0].place.frames and one.goid != 1 else None
-    if made is not None and not (system or is_shown(made.function, found.release)):
-        made = None
+    caller = creator[0].place.frames[-1] if creator and creator[0].place.frames and stack.goid != 1 else None
+    if caller is not None and not (system or is_shown(caller.function, unnamed.release)):
+        caller = None
     return Goroutine(
-        one.goid, one.state, one.is_locked, is_system, one.wait_since, one.parent, made, calls, frames,
-        one.unwound.end, one.unwound.detail,
+        stack.goid, stack.state, stack.is_locked, is_system, stack.wait_since, stack.parent, caller, calls, frames,
+        stack.unwound.end, stack.unwound.detail,
     )  # fmt: skip
 
 
-def _calls(found: Goroutines, frames: tuple[NamedFrame, ...], every: bool) -> tuple[Frame, ...]:
+def _calls(unnamed: Goroutines, frames: tuple[NamedFrame, ...], every: bool) -> tuple[Frame, ...]:
     """Return the functions in Go's traceback: without the runtime's own and the compiler's wrappers."""
     calls: list[Frame] = []
     callee = ""
     for frame in frames:
         functions = frame.place.frames
         for index, call in enumerate(functions):
-            is_wrapper = frame.pc in found.wrappers and index == len(functions) - 1 and callee not in PANICS
+            is_wrapper = frame.pc in unnamed.wrappers and index == len(functions) - 1 and callee not in PANICS
             callee = call.function
             is_panic = call.function == PANICS[0] and bool(calls)
-            if every or (not is_wrapper and (is_panic or is_shown(call.function, found.release))):
+            if every or (not is_wrapper and (is_panic or is_shown(call.function, unnamed.release))):
                 calls.append(call)
     return tuple(calls)
 

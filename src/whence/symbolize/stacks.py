@@ -75,18 +75,18 @@ def named(
     process: int | ProcessView, stacks: Sequence[Unwound], symbolizer: Symbolizer
 ) -> list[tuple[NamedFrame, ...]]:
     """Return the frames of each stack with their names, by one search."""
-    wanted = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
-    place_of = dict(zip(wanted, symbolizer.symbolize(process, wanted), strict=True))
+    lookups = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
+    place_of = dict(zip(lookups, symbolizer.symbolize(process, lookups), strict=True))
     after_call = {lookup: place.after() for lookup, place in place_of.items()}
-    found = []
+    result = []
     for stack in stacks:
         frames = []
         for frame in stack.frames:
             lookup = frame.lookup
             place = (place_of if lookup == frame.pc else after_call)[lookup]
             frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
-        found.append(tuple(frames))
-    return found
+        result.append(tuple(frames))
+    return result
 
 
 def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:

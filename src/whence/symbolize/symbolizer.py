@@ -115,78 +115,78 @@ class Symbolizer(Closing):
     ) -> list[Symbolized]:
         """Return frames, or a reason, for each (process, runtime address); each file is opened once."""
         back = 1 if return_address else 0
-        asked = [(_whose(process), index(address) - back) for process, address in requests]
+        lookups = [(_whose(process), index(address) - back) for process, address in requests]
         gone: dict[int, tuple[ProcessView, set[int]]] = {}
         live: list[tuple[int, int]] = []
-        for process, address in dict.fromkeys(asked):
+        for process, address in dict.fromkeys(lookups):
             if isinstance(process, int):
                 live.append((process, address))
             else:
                 gone.setdefault(id(process), (process, set()))[1].add(address)
-        found: dict[tuple[object, int], Symbolized] = {}
+        stored: dict[tuple[object, int], Symbolized] = {}
         for process, addresses in gone.values():
             answers = symbolize_gone(process, addresses, self.binaries, self._locator, self._readable)
-            found.update(((id(process), address), answer) for address, answer in answers.items())
-        known, changed = self._answered(live)
+            stored.update(((id(process), address), answer) for address, answer in answers.items())
+        live_answers, changed = self._answered(live)
         if changed:  # a file was written to since it was opened: once more, with what is there now
             for pid in {pid for pid, _ in changed}:
                 self.resolver.invalidate(pid)
-            known.update(self._answered(changed)[0])
+            live_answers.update(self._answered(changed)[0])
         answers_in_order = [
-            known[process, address] if isinstance(process, int) else found[id(process), address]
-            for process, address in asked
+            live_answers[process, address] if isinstance(process, int) else stored[id(process), address]
+            for process, address in lookups
         ]
-        return [one.after() for one in answers_in_order] if return_address else answers_in_order
+        return [answer.after() for answer in answers_in_order] if return_address else answers_in_order
 
     def _answered(
-        self, asked: Sequence[tuple[int, int]]
+        self, lookups: Sequence[tuple[int, int]]
     ) -> tuple[dict[tuple[int, int], Symbolized], list[tuple[int, int]]]:
         """Return the answers, and the requests whose file was written to meanwhile."""
-        known: dict[tuple[int, int], Symbolized] = {}
+        answers: dict[tuple[int, int], Symbolized] = {}
         changed: list[tuple[int, int]] = []
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         generated: dict[int, list[tuple[int, Mapping]]] = defaultdict(list)
         by_pid: dict[int, set[int]] = defaultdict(set)
-        for pid, address in asked:
+        for pid, address in lookups:
             by_pid[pid].add(address)
         for pid, addresses in by_pid.items():
             for address, mapping in self._locate(pid, addresses).items():
                 if isinstance(mapping, Symbolized):
-                    known[pid, address] = mapping
+                    answers[pid, address] = mapping
                 elif mapping.kind.has_file or mapping.kind is Kind.VDSO:
                     by_file[mapping].append((pid, address, mapping))
                 else:
                     generated[pid].append((address, mapping))
         for pid, in_memory in generated.items():
-            known.update(((pid, answer.address), answer) for answer in self._elsewhere.generated(pid, in_memory))
+            answers.update(((pid, answer.address), answer) for answer in self._elsewhere.generated(pid, in_memory))
         merged, failed = self._by_key(by_file)
-        known.update(failed)
-        for key, places in merged.items():
-            named, holds = self._in_file(key, places)
-            known.update(named)
-            if not holds:
+        answers.update(failed)
+        for key, requests in merged.items():
+            named, unchanged = self._in_file(key, requests)
+            answers.update(named)
+            if not unchanged:
                 changed += named
-        return known, changed
+        return answers, changed
 
     # mappings of addresses
 
     def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Symbolized]:
-        found: dict[int, Mapping | Symbolized] = {}
+        located: dict[int, Mapping | Symbolized] = {}
         failure: Symbolized | None = None
         self.resolver.confirm(pid)
         for address in sorted(addresses):
             if not 0 <= address < 1 << 64:
-                found[address] = Symbolized(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
+                located[address] = Symbolized(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
             elif address >= KERNEL_START and address & -VSYSCALL_SIZE != VSYSCALL:
-                found[address] = self._elsewhere.in_kernel(address)
+                located[address] = self._elsewhere.in_kernel(address)
             elif failure is not None:
-                found[address] = failure._replace(address=address)
+                located[address] = failure._replace(address=address)
             else:
                 try:
-                    found[address] = self._mapping(pid, address)
+                    located[address] = self._mapping(pid, address)
                 except OSError as error:
-                    failure = found[address] = Symbolized(address, reason=_process_reason(error), detail=str(error))
-        return found
+                    failure = located[address] = Symbolized(address, reason=_process_reason(error), detail=str(error))
+        return located
 
     def _mapping(self, pid: int, address: int) -> Mapping | Symbolized:
         mapping = self.resolver.lookup(pid, address)  # fast, but may be out of date
@@ -205,31 +205,31 @@ class Symbolizer(Closing):
         """Group requests by file, for any number of mappings and processes."""
         merged: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         failed: dict[tuple[int, int], Symbolized] = {}
-        for places in by_file.values():
+        for requests in by_file.values():
             try:
-                merged[key_of(places[0][2])] += places
+                merged[key_of(requests[0][2])] += requests
             except OSError as error:
                 reason = Reason.PERMISSION_DENIED if isinstance(error, PermissionError) else Reason.FILE_GONE
                 failure = OpenError(reason, str(error))
-                failed.update(((pid, address), self._failed(pid, address, m, failure)) for pid, address, m in places)
+                failed.update(((pid, address), self._failed(pid, address, m, failure)) for pid, address, m in requests)
         return merged, failed
 
     def _in_file(
-        self, key: object, places: list[tuple[int, int, Mapping]]
+        self, key: object, requests: list[tuple[int, int, Mapping]]
     ) -> tuple[dict[tuple[int, int], Symbolized], bool]:
         """Return the answers, and True if the file did not change since it was opened."""
-        mapping = places[0][2]
+        mapping = requests[0][2]
         try:
-            with self.binaries.use(key, lambda: self._open(mapping, len(places))) as held:
-                named = self._name(held, places)
-                fault = held.fault()
+            with self.binaries.use(key, lambda: self._open(mapping, len(requests))) as pooled:
+                named = self._name(pooled, requests)
+                fault = pooled.fault()
                 if not fault:
                     return named, True
-                self.binaries.drop(held)
+                self.binaries.drop(pooled)
                 failure = OpenError(Reason.BROKEN_FILE, fault)
         except OpenError as error:
-            return {(pid, address): self._failed(pid, address, m, error) for pid, address, m in places}, True
-        return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in places}, False
+            return {(pid, address): self._failed(pid, address, m, error) for pid, address, m in requests}, True
+        return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in requests}, False
 
     def _failed(self, pid: int, address: int, mapping: Mapping, failure: OpenError) -> Symbolized:
         """Answer without a binary; an address in a memfd may be generated code with a perf map."""
@@ -245,18 +245,20 @@ class Symbolizer(Closing):
             return open_vdso(mapping, self._locator)
         return open_mapped(mapping, self._locator, addresses)
 
-    def _name(self, held: PooledBinary, places: list[tuple[int, int, Mapping]]) -> dict[tuple[int, int], Symbolized]:
+    def _name(
+        self, pooled: PooledBinary, requests: list[tuple[int, int, Mapping]]
+    ) -> dict[tuple[int, int], Symbolized]:
         answers: dict[tuple[int, int], Symbolized] = {}
         vaddrs: dict[tuple[int, int], tuple[Mapping, int, int]] = {}
-        for pid, address, mapping in places:
+        for pid, address, mapping in requests:
             file_offset = mapping.file_offset_of(address)
-            vaddr = held.mapper.file_offset_to_virtual_address(file_offset, mapping) if held.mapper else None
+            vaddr = pooled.mapper.file_offset_to_virtual_address(file_offset, mapping) if pooled.mapper else None
             if vaddr is None:
                 answers[pid, address] = Symbolized(address, (), Reason.OUTSIDE_SEGMENTS, mapping, file_offset)
             else:
                 vaddrs[pid, address] = (mapping, file_offset, vaddr)
         if vaddrs:
-            named = name_all(held.binary, [vaddr for _, _, vaddr in vaddrs.values()], function=self._readable)
+            named = name_all(pooled.binary, [vaddr for _, _, vaddr in vaddrs.values()], function=self._readable)
             for (pid, address), (mapping, file_offset, vaddr) in vaddrs.items():
                 frames, reason, detail = named[vaddr]
                 answers[pid, address] = Symbolized(address, frames, reason, mapping, file_offset, vaddr, detail)

@@ -21,23 +21,31 @@ Range = tuple[int, int]  # [start, end) in vaddrs
 
 def code_segments(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Segment]:
     """Return the PT_LOAD segments that are executable or have an executable section in them."""
-    starts = sorted(one.vaddr for one in sections if one.executable and one.allocated and one.size)
+    starts = sorted(section.vaddr for section in sections if section.executable and section.allocated and section.size)
 
     def has_section(segment: Segment) -> bool:
         return bisect_left(starts, segment.vaddr) < bisect_left(starts, segment.end)
 
-    return [one for one in segments if one.is_loaded and (one.executable or has_section(one))]
+    return [segment for segment in segments if segment.is_loaded and (segment.executable or has_section(segment))]
 
 
 def code_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
     """Return executable sections, or else segments with code, in the order of their table, without empty ones."""
-    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.executable and one.allocated and one.size]
-    return ranges or [(one.vaddr, one.end) for one in code_segments(sections, segments) if one.memory_size]
+    ranges = [
+        (section.vaddr, section.vaddr + section.size)
+        for section in sections
+        if section.executable and section.allocated and section.size
+    ]
+    return ranges or [
+        (segment.vaddr, segment.end) for segment in code_segments(sections, segments) if segment.memory_size
+    ]
 
 
 def loaded_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
     """Return everything loaded, by sections or else segments, except ranges that are empty or start at 0."""
-    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.allocated and one.size]
+    ranges = [
+        (section.vaddr, section.vaddr + section.size) for section in sections if section.allocated and section.size
+    ]
     if not ranges:
-        ranges = [(one.vaddr, one.end) for one in segments if one.is_loaded and one.memory_size]
-    return [one for one in ranges if one[0]]
+        ranges = [(segment.vaddr, segment.end) for segment in segments if segment.is_loaded and segment.memory_size]
+    return [bounds for bounds in ranges if bounds[0]]

@@ -159,10 +159,10 @@ class ElfFile(ObjectFile):
 
     def section(self, name: str) -> Section | None:
         """Return the first section of a name. `.debug_x` also finds the old compressed `.zdebug_x`."""
-        found = self._by_name.get(name)
-        if found is None and name.startswith(".debug_"):
-            found = self._by_name.get(".z" + name[1:])
-        return found
+        section = self._by_name.get(name)
+        if section is None and name.startswith(".debug_"):
+            section = self._by_name.get(".z" + name[1:])
+        return section
 
     def content(self, section: ObjectSection | str) -> memoryview:
         """Return a section's bytes, decompressed, with relocations applied to debug sections of object files.
@@ -174,9 +174,9 @@ class ElfFile(ObjectFile):
             if named is None:
                 return self.data[:0]
             section = named
-        known = self._contents.get(section.index)
-        if known is not None:
-            return known
+        cached = self._contents.get(section.index)
+        if cached is not None:
+            return cached
         with self.reading():
             return self._content(section)
 
@@ -200,8 +200,8 @@ class ElfFile(ObjectFile):
         decompress to more than its size justifies; sections of the same bytes count once.
         """
         with naming(self.path):
-            begun = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
-            return begun if begun is not None and begun.is_reusable else self._new_stream(section)
+            stream = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
+            return stream if stream is not None and stream.is_reusable else self._new_stream(section)
 
     def decompress_ahead(self, size: int, lines: int) -> SectionStream | None:
         """Start to decompress the sections of debug info on a thread, and return the stream of .debug_info.
@@ -259,7 +259,7 @@ class ElfFile(ObjectFile):
             import lzma  # noqa: F401
 
             import whence.objects.elf.compress  # noqa: F401
-        packed = next((one for one in self.sections if one.compressed and one.size), None)
+        packed = next((section for section in self.sections if section.compressed and section.size), None)
         if packed is not None:
             with suppress(ElfError):
                 self.stream(packed)
@@ -343,13 +343,13 @@ class ElfFile(ObjectFile):
 
         Raises ElfError unless one segment has them all in the file (without segments, one section).
         """
-        places = [(one.vaddr, one.file_offset, one.file_size) for one in self.translation.segments]
+        areas = [(segment.vaddr, segment.file_offset, segment.file_size) for segment in self.translation.segments]
         if not self.segments:
-            loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
-            places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
-        for start, file_offset, held in places:
+            loaded_sections = (section for section in self.sections if section.allocated and section.in_file)
+            areas = [(section.vaddr, section.file_offset, section.size) for section in loaded_sections]
+        for start, file_offset, length in areas:
             inside = vaddr - start
-            if inside >= 0 and inside + size <= held:
+            if inside >= 0 and inside + size <= length:
                 offset = file_offset + inside
                 if offset + size <= self.size:
                     loaded_bytes = bytes(self.data[offset : offset + size])
@@ -366,8 +366,14 @@ class ElfFile(ObjectFile):
 
     def loaded_around(self, vaddr: int) -> tuple[int, memoryview]:
         """Return vaddr and bytes of the PT_LOAD segment with a vaddr, or of the section if no segment has it."""
-        segments = [(one.vaddr, one.file_offset, one.file_size) for one in self.segments if one.is_loaded]
-        sections = [(one.vaddr, one.file_offset, one.size) for one in self.sections if one.allocated and one.in_file]
+        segments = [
+            (segment.vaddr, segment.file_offset, segment.file_size) for segment in self.segments if segment.is_loaded
+        ]
+        sections = [
+            (section.vaddr, section.file_offset, section.size)
+            for section in self.sections
+            if section.allocated and section.in_file
+        ]
         for start, file_offset, size in (*segments, *sections):
             if 0 <= vaddr - start < size:
                 return start, self.data[file_offset : min(file_offset + size, self.size)]
@@ -403,9 +409,9 @@ class ElfFile(ObjectFile):
         Without section headers .dynsym is found through PT_DYNAMIC, as a loader does. Raises ElfError if it is damaged.
         """
         with self.reading():
-            found = symbol_sections(self.sections, table)
-            if found is not None:
-                symbols, names, extended = found
+            tables = symbol_sections(self.sections, table)
+            if tables is not None:
+                symbols, names, extended = tables
                 extended_content = self.content(extended) if extended is not None else self.data[:0]
                 return SymbolTable(self.content(symbols), self.content(names), extended_content, names.part)
             if table == ".dynsym" and not self.sections:

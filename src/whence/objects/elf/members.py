@@ -81,10 +81,10 @@ def open_member(path: str, name: str) -> tuple[str, int]:
 
     The descriptor is that of a copy in memory, -1 for a file of a thin archive. Raises OSError, ElfError.
     """
-    wanted = os.fsencode(name)
+    encoded = os.fsencode(name)
     with open_regular(path, ElfError) as (descriptor, size):
         for member in members(descriptor, size):
-            if member.name == wanted:
+            if member.name == encoded:
                 if member.offset < 0:
                     return os.path.join(os.path.dirname(path), name), -1
                 return _copied(descriptor, member)

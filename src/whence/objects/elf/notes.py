@@ -65,23 +65,23 @@ def read_notes(
     blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == constants.SHT_NOTE]
     of_sections = len(blocks)
     blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == constants.PT_NOTE]
-    found: dict[int, Note] = {}
+    by_offset: dict[int, Note] = {}
     problems: list[ElfError] = []
     budget = Budget("notes", "notes", len(data), times=TIMES, allowance=ALLOWANCE, error=ElfError)
     for number, (file_offset, size, align) in enumerate(blocks):
         try:
             for note in walk(data, file_offset, size, align, order):
-                if note.file_offset in found:
+                if note.file_offset in by_offset:
                     break  # walked before: a section and its segment hold the same notes
                 budget.charge(HEAD_SIZE + len(note.desc))
-                found[note.file_offset] = note
+                by_offset[note.file_offset] = note
         except ElfError as error:
             if budget.spent > budget.most:
                 problems.append(error)
                 break
             if number < of_sections or not of_sections:
                 problems.append(error)
-    return list(found.values()), problems
+    return list(by_offset.values()), problems
 
 
 def build_id(notes: Iterable[Note]) -> str:

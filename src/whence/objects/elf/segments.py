@@ -128,7 +128,9 @@ class Translation:
         return cls(sorted(code, key=lambda segment: (segment.file_offset, segment.vaddr)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{one.file_offset:#x} -> {one.vaddr:#x} ({one.file_size} bytes)" for one in self.segments)
+        shown = ", ".join(
+            f"{segment.file_offset:#x} -> {segment.vaddr:#x} ({segment.file_size} bytes)" for segment in self.segments
+        )
         return f"<Translation {shown or 'of nothing'}>"
 
     def vaddr_of(self, file_offset: int) -> int | None:
@@ -153,12 +155,12 @@ class Translation:
     def mapped_vaddrs_of(self, file_offsets: Iterable[int], extent: Extent | None = None) -> Iterator[int | None]:
         """Yield `mapped_vaddr_of` of each byte of the file, with one `segment_of` for each stretch."""
         bounds = sorted({bound for segment in self.segments for bound in segment.bounds})
-        known: dict[int, Segment | None] = {}
+        by_stretch: dict[int, Segment | None] = {}
         for file_offset in file_offsets:
             stretch = bisect_right(bounds, file_offset)
-            if stretch not in known:
-                known[stretch] = self.segment_of(file_offset, extent)
-            segment = known[stretch]
+            if stretch not in by_stretch:
+                by_stretch[stretch] = self.segment_of(file_offset, extent)
+            segment = by_stretch[stretch]
             yield None if segment is None else segment.vaddr_of(file_offset)
 
     def segment_of(self, file_offset: int, extent: Extent | None = None) -> Segment | None:
@@ -178,7 +180,7 @@ class Translation:
         if not segments and start is not None:
             segments = self.made(start, limit)
         if not segments:
-            segments = [one for one in self.made(file_offset, limit) if file_offset < one.file_end]
+            segments = [segment for segment in self.made(file_offset, limit) if file_offset < segment.file_end]
 
         def likeness(segment: Segment) -> tuple[bool, bool, bool, int]:
             file_end = segment.file_end
@@ -192,9 +194,9 @@ class Translation:
     def made(self, start: int, end: int) -> list[Segment]:
         """Return the segments whose pages hold bytes [start, end) of the file, and so can have made that mapping."""
         # The machine's page is not known here: the smallest one separates most segments, else the segment's own counts.
-        in_file = [one for one in self.segments if one.file_size]
-        return [one for one in in_file if one.covers(start, end, SMALLEST_PAGE)] or [
-            one for one in in_file if one.covers(start, end, one.page)
+        in_file = [segment for segment in self.segments if segment.file_size]
+        return [segment for segment in in_file if segment.covers(start, end, SMALLEST_PAGE)] or [
+            segment for segment in in_file if segment.covers(start, end, segment.page)
         ]
 
     def holds(self, vaddr: int) -> bool:
@@ -213,11 +215,11 @@ class Translation:
         """
         start, end = extent
 
-        def with_file_range(one: Segment) -> Segment:
-            head = one.vaddr % SMALLEST_PAGE
-            if not one.is_nobits or end - start != head + one.memory_size + SMALLEST_PAGE - 1 & -SMALLEST_PAGE:
-                return one
-            size = one.memory_size
-            return Segment(one.type, one.flags, start + head, one.vaddr, size, size, one.align)
+        def with_file_range(segment: Segment) -> Segment:
+            head = segment.vaddr % SMALLEST_PAGE
+            if not segment.is_nobits or end - start != head + segment.memory_size + SMALLEST_PAGE - 1 & -SMALLEST_PAGE:
+                return segment
+            size = segment.memory_size
+            return Segment(segment.type, segment.flags, start + head, segment.vaddr, size, size, segment.align)
 
         return Translation(map(with_file_range, self.segments)) if self.has_nobits else self

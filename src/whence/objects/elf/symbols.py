@@ -66,12 +66,12 @@ class Symbols(Record, ObjectSymbols, frozen=True):
 
     def find(self, name: str) -> int | None:
         """Return the index of the first symbol of a name, or None. Searches the names, then the column of offsets."""
-        names, wanted = bytes(self.names), name.encode("utf-8", "surrogateescape") + b"\0"
-        offset = names.find(wanted)
+        names, text = bytes(self.names), name.encode("utf-8", "surrogateescape") + b"\0"
+        offset = names.find(text)
         while offset >= 0:
             if offset in self.name_offset:  # linkers keep a name as the end of a longer one
                 return self.name_offset.index(offset)
-            offset = names.find(wanted, offset + 1)
+            offset = names.find(text, offset + 1)
         return None
 
 
