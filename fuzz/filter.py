@@ -10,7 +10,7 @@ from whence.filter.forms import ANY_ADDRESS
 from whence.lidia import Builder, Range
 from whence.lidia import from_bytes as table_of
 from whence.locate.debug_files import DebugFiles
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locator.answers import AnswerSearch
 from whence.locator.locator import Locator
 
@@ -24,7 +24,7 @@ class Given:
     def open(self, path: str) -> Binary:
         return named(path)
 
-    def search(self, wanted: Wanted, **_: object) -> AnswerSearch:
+    def search(self, wanted: FileQuery, **_: object) -> AnswerSearch:
         return AnswerSearch(str(wanted))
 
 

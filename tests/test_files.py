@@ -30,8 +30,8 @@ from whence._base.errors import ElfError, ProfileError
 from whence._base.files import (
     atomic_text,
     atomic_write,
+    open_examined,
     open_input,
-    open_looked_at,
     open_regular,
 )
 from whence.binary import is_archive
@@ -133,7 +133,7 @@ def test_a_regular_file_is_opened_through_links_and_relative_to_a_folder(way: st
         assert os.read(descriptor, 3) == b"sev"
     os.close(folder)
     with pytest.raises(OSError, match="not a regular file"):
-        open_looked_at(tmp_path / "link", follow=False)
+        open_examined(tmp_path / "link", follow=False)
     with pytest.raises(FileNotFoundError) as caught, open_regular(tmp_path / "none", ElfError):
         pass
     assert caught.value.filename == str(tmp_path / "none")

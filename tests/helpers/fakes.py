@@ -11,8 +11,8 @@ from tests.forge.proc import Line
 from whence._base.errors import ElfError
 from whence._base.model import Frame, Frames
 from whence.binary import Binary
-from whence.locate.search import Wanted
-from whence.locator.answers import AnswerSearch, Opened
+from whence.locate.search import FileQuery
+from whence.locator.answers import AnswerSearch, OpenedFile
 from whence.locator.locator import Locator
 from whence.objects.elf import segments
 from whence.objects.interface import ObjectFile
@@ -65,14 +65,14 @@ class FakeLocator(Locator):
 
     def search(
         self,
-        wanted: Wanted,
+        query: FileQuery,
         *,
         own: ObjectFile | None = None,
         addresses: int = 1,
         places: Callable[[Sequence[segments.Segment]], bool] = lambda _: True,
         demangle: bool | Callable[[str], str] = False,
     ) -> AnswerSearch:
-        path = own.path if own is not None else wanted.path
+        path = own.path if own is not None else query.path
         if own is not None:
             own.close()
         if "broken" in path:
@@ -81,7 +81,7 @@ class FakeLocator(Locator):
             raise ZeroDivisionError("a bug")
         fake = Fake(path, self.build_ids.get(path, ""), self.memory)
         self.opened.append(fake)
-        return AnswerSearch(str(wanted), path=path, opened=Opened(fake, None, path, path))
+        return AnswerSearch(str(query), path=path, opened=OpenedFile(fake, None, path, path))
 
 
 def program(path: Path, build_id: str = ID, offset: int = 0x1000, symbols: Sequence[Symbol] = ()) -> Path:

@@ -18,7 +18,7 @@ import pytest
 from tests.helpers.naming import ARROW, arrow, lines
 from tests.helpers.serving import TestClient
 from tests.hostile import bounded
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
 from whence.server.app import make_app
 from whence.server.arrow import LONGEST_TEXT
@@ -381,7 +381,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         clock.searches += 1
         return search(self, *words, **named)
 
-    def slow_candidates(self: Locator, wanted: Wanted) -> Any:
+    def slow_candidates(self: Locator, wanted: FileQuery) -> Any:
         if wanted.key not in clock.keys:
             clock.now += 10
             clock.searches += 1
@@ -414,7 +414,7 @@ def test_answers_that_were_found_before_the_deadline_are_kept(tmp_path: Path, cl
         assert clock.searches == 20
 
 
-# Wanted
+# FileQuery
 
 
 def test_wanted_does_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.helpers.programs import compiled
 from whence._base.reasons import Reason
 from whence.archive.create import create
 from whence.locate.cache import Cache
-from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.locate.sources import Candidate, identify
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
@@ -50,7 +50,7 @@ class Shelf:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, wanted: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         if wanted.key and self.path.exists():
             yield identify(self.path, "shelf")
         tried.append(Tried(str(self.path), "shelf", Outcome.ABSENT))

@@ -17,7 +17,7 @@ from whence._base.errors import ProfileError, WrongUse
 from whence._base.model import Frame
 from whence._base.reasons import Reason
 from whence.locate.cache import Cache
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locate.sources import Candidate
 from whence.locator.locator import Locator
 from whence.profiles.coverage import coverage, text
@@ -225,10 +225,10 @@ def test_an_unknown_build_id_affects_only_its_own_locations(build_id: str, tmp_p
 def test_gos_build_id_is_compared_in_either_form() -> None:
     assert len(GO_ID.encode().hex()) == 166
     one = Candidate("app", "given", ("ab" * 20, GO_ID))
-    assert one.is_of(Wanted(GO_ID.encode().hex(), "/bin/app"))
-    assert one.is_of(Wanted(GO_ID, "/bin/app"))
-    assert one.is_of(Wanted("AB" * 20, "/bin/app"))
-    assert not one.is_of(Wanted(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
+    assert one.is_of(FileQuery(GO_ID.encode().hex(), "/bin/app"))
+    assert one.is_of(FileQuery(GO_ID, "/bin/app"))
+    assert one.is_of(FileQuery("AB" * 20, "/bin/app"))
+    assert not one.is_of(FileQuery(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
 
 
 def test_a_mapping_of_a_profile_is_a_mapping_of_a_process() -> None:

@@ -21,7 +21,7 @@ from tests.forge.server import raw, serving
 from tests.helpers.stores import Faulty, Files, azure_server, make_bucket, s3_environment, s3_server
 from whence._base.errors import WrongUse
 from whence.cli import main
-from whence.locate.search import Outcome, Tried, Wanted
+from whence.locate.search import FileQuery, Outcome, Tried
 from whence.locator.locator import Locator
 from whence.store import Store
 
@@ -300,7 +300,7 @@ def test_a_web_server_that_never_answers_is_paused_for_all_build_ids(monkeypatch
         with Store(f"http://{host}/") as store:
             source = store.source("test", say=said.append)
             for number in range(40):
-                assert not list(source.find(Wanted(f"{number:040x}"), tried))
+                assert not list(source.find(FileQuery(f"{number:040x}"), tried))
             assert len(said) == 1
             assert [one.outcome for one in tried] == [Outcome.BROKEN] * 40
             assert "not asked again" in tried[-1].detail
@@ -312,7 +312,7 @@ def test_a_web_server_that_never_answers_is_paused_for_all_build_ids(monkeypatch
                     asked += 1
             assert asked <= 3  # the tries of one or two requests, not of 40
             monkeypatch.setattr("whence.store.bucket.PAUSE_SECONDS", 0.0)
-            assert not list(source.find(Wanted("ab" * 20), tried))
+            assert not list(source.find(FileQuery("ab" * 20), tried))
             silent.accept()[0].close()  # after the pause it was asked again
 
 

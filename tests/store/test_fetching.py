@@ -13,7 +13,7 @@ from tests.helpers.stores import Files
 from whence import lidia
 from whence.lidia import Builder, Range
 from whence.locate.cache import Cache
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
 from whence.store import Store, fetching, names, ranged
 from whence.store.ranged import RangedBinary
@@ -49,7 +49,7 @@ def test_an_archive_is_fetched_once_and_compared_once_an_hour(
 
     def lines() -> int:
         with Locator(dirs=(), local=False, sources=[store.source(cache=tmp_path / "cache")]) as locator:
-            search = locator.search(Wanted(files.build_id), addresses=100)
+            search = locator.search(FileQuery(files.build_id), addresses=100)
             assert search.opened is not None
             with search.opened as opened:
                 return opened.binary.lookup(files.vaddr)[-1].line
@@ -75,7 +75,7 @@ def test_a_new_archive_replaces_the_cached_archive(
     for better in (None, files.whole):
         if better is not None:
             store.add(better)
-        candidates = {one.is_archive: one for one in source.find(Wanted(files.build_id), [])}
+        candidates = {one.is_archive: one for one in source.find(FileQuery(files.build_id), [])}
         with lidia.open(candidates[True].path) as table:
             assert bool(table.lookup(files.vaddr)[-1].line) == (better is not None)
 
@@ -84,7 +84,7 @@ def test_cached_files_answer_when_the_bucket_is_unreachable(bucket: Bucket, file
     store = Store(bucket)
     store.add(files.whole)
     source = store.source(cache=tmp_path / "cache")
-    (first, *_) = source.find(Wanted(files.build_id), [])
+    (first, *_) = source.find(FileQuery(files.build_id), [])
     assert first.is_archive
 
     def down(*words: object, **named: object) -> None:
@@ -93,10 +93,10 @@ def test_cached_files_answer_when_the_bucket_is_unreachable(bucket: Bucket, file
     for name in ("head", "read", "fetch", "read_range"):
         setattr(bucket, name, down)
     again = store.source(cache=tmp_path / "cache")
-    (first, *_) = again.find(Wanted(files.build_id), [])
+    (first, *_) = again.find(FileQuery(files.build_id), [])
     assert first.is_archive
     tried: list = []
-    assert list(again.find(Wanted(ID), tried)) == []
+    assert list(again.find(FileQuery(ID), tried)) == []
     assert [one.outcome.code for one in tried] == ["broken"]
 
 
@@ -104,15 +104,15 @@ def test_a_miss_is_cached_for_all_processes(bucket: Bucket, tmp_path: Path, monk
     store = Store(bucket)
     bucket.put(names.MARKER, b"{}")
     cache = Cache(tmp_path / "cache")
-    assert not list(store.source(cache=cache).find(Wanted(ID), []))
+    assert not list(store.source(cache=cache).find(FileQuery(ID), []))
     assert 0 < requests(bucket) <= 4
     source = store.source(cache=cache)
     for _ in range(5):
-        assert not list(source.find(Wanted(ID), []))
+        assert not list(source.find(FileQuery(ID), []))
         assert source.fetch(ID) is None
     assert requests(bucket) == 0
     monkeypatch.setattr(fetching, "ABSENT_SECONDS", -1.0)
-    assert not list(store.source(cache=cache).find(Wanted(ID), []))
+    assert not list(store.source(cache=cache).find(FileQuery(ID), []))
     assert requests(bucket) > 0
 
 
@@ -186,7 +186,7 @@ def test_the_locator_reads_ranges_for_few_addresses_and_all_for_many(bucket: Buc
         source = store.source(cache=tmp_path / f"cache{addresses}")
         with Locator(dirs=(), local=False, sources=[source]) as locator:
             requests(bucket)
-            search = locator.search(Wanted(ID), addresses=addresses)
+            search = locator.search(FileQuery(ID), addresses=addresses)
             assert search.opened is not None
             with search.opened as opened:
                 assert opened.binary.lookup(0x1000 + 64 * 5)[0].line

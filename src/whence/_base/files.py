@@ -139,7 +139,7 @@ def may_be_pipe(status: os.stat_result) -> None:
         must_be_regular(status)
 
 
-def open_looked_at(
+def open_examined(
     path: str | os.PathLike[str],
     check: Callable[[os.stat_result], None] = must_be_regular,
     *,
@@ -157,7 +157,7 @@ def open_looked_at(
         root, inside = rooted.split(name)
         if root:
             with rooted.resolve(root, inside, follow=follow) as target:
-                return open_looked_at(target.name, check, dir_fd=target.folder, follow=False, flags=flags)
+                return open_examined(target.name, check, dir_fd=target.folder, follow=False, flags=flags)
     flags |= os.O_RDONLY | O_ALWAYS
     stay = 0 if follow else O_NOFOLLOW
     try:
@@ -191,7 +191,7 @@ def open_regular(
     """
     with naming(os.fspath(path)):
         try:
-            descriptor = open_looked_at(path, dir_fd=dir_fd)
+            descriptor = open_examined(path, dir_fd=dir_fd)
         except NotRegularError as problem:
             raise not_regular(error, problem.mode) from None
         try:
@@ -242,7 +242,7 @@ def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffer
     For input that a person names, which may be <(...) or /dev/stdin. Devices are not opened.
     """
     try:
-        descriptor = open_looked_at(path, may_be_pipe, flags=0)  # a pipe waits for its writer
+        descriptor = open_examined(path, may_be_pipe, flags=0)  # a pipe waits for its writer
     except NotRegularError as problem:
         raise not_regular(error, problem.mode).in_file(os.fspath(path)) from None
     return open(descriptor, "rb", buffering=buffering)
@@ -372,7 +372,7 @@ def _target(path: str) -> Iterator[_Target]:
             if status is not None:
                 _must_be_ours(os.stat(folder) if held is None else os.fstat(held), status)
             if status is None or not stat.S_ISLNK(status.st_mode):
-                yield _looked_at(held, at, status)
+                yield _examined_target(held, at, status)
                 return
             path = os.path.join(folder, os.readlink(at, dir_fd=held))
         finally:
@@ -398,7 +398,7 @@ def _must_be_ours(folder: os.stat_result, status: os.stat_result) -> None:
         raise failure("EACCES", f"another user's {what} in a folder that everyone can write to")
 
 
-def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> _Target:
+def _examined_target(folder: int | None, name: str, status: os.stat_result | None) -> _Target:
     """Return the end of the links: a new name, a regular file, or a descriptor to write through."""
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise failure("EISDIR")

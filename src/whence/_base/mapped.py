@@ -58,7 +58,7 @@ class MappedFile:
 
     def __init__(self, descriptor: int, name: str, error: type[FormatError]) -> None:
         try:
-            self._pages: Any = _Unguarded(descriptor) if Pages is None else Pages(descriptor)
+            self._pages: Any = _UnguardedPages(descriptor) if Pages is None else Pages(descriptor)
         except ValueError:  # truncated since it was opened
             raise error("", None, _FAULTS[CUT], code=CHANGED, path=name) from None
         self.fault = self._pages.fault  # returns 0 if nothing happened to the file; faster than `check`
@@ -77,7 +77,7 @@ class MappedFile:
         self._pages.forget(start, stop)
 
 
-class _Unguarded:
+class _UnguardedPages:
     """A substitute for kernels.mapped.Pages on systems without it."""
 
     def __init__(self, descriptor: int) -> None:

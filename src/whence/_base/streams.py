@@ -80,10 +80,10 @@ def shortened(text: str) -> str:
 
 def unguarded(stream: TextIO) -> Any:
     """Return the original stream, for moving the cursor on purpose."""
-    return _Unguarded(stream)
+    return _RawStream(stream)
 
 
-class _Unguarded:
+class _RawStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 

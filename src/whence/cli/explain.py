@@ -25,7 +25,7 @@ from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
 from whence.cli.overview import show_overview
 from whence.explanation import Step, frame_steps
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.unwind.steps import End
 from whence.unwind.unwinder import INNER_KEPT
 
@@ -203,14 +203,14 @@ def of_file(path: str, vaddr: int, locator: Locator, mapped: str = "") -> Iterat
         build_id = binary.build_id
     named = False
     if explanation.in_code and not any(frame.line for frame in explanation.frames):
-        named = yield from elsewhere(Wanted(build_id, mapped or os.path.abspath(path), local=False), vaddr, locator)
+        named = yield from elsewhere(FileQuery(build_id, mapped or os.path.abspath(path), local=False), vaddr, locator)
     if explanation.remedy and not named:
         yield Step("to do", explanation.remedy)
 
 
-def elsewhere(wanted: Wanted, vaddr: int, locator: Locator) -> Generator[Step, None, bool]:
+def elsewhere(query: FileQuery, vaddr: int, locator: Locator) -> Generator[Step, None, bool]:
     """Yield what given files, archives and servers know, and return True if they name the address."""
-    search = locator.search(wanted)
+    search = locator.search(query)
     for tried in search.tried:
         yield Step("elsewhere", str(tried))
     if search.opened is None:

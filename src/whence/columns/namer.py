@@ -28,8 +28,8 @@ from whence.kernels.columns import Column
 from whence.kernels.rows import numbered, taken
 from whence.lidia.table import demangler
 from whence.locate.identity import comparable
-from whence.locate.search import Wanted
-from whence.locator.answers import Opened
+from whence.locate.search import FileQuery
+from whence.locator.answers import OpenedFile
 from whence.locator.coerce import locator_from, split_fields
 from whence.locator.options import LOCATOR_NAMES
 from whence.objects.elf.segments import Translation
@@ -202,7 +202,7 @@ class Namer(Closing):
         self._lock = threading.Lock()
         self._files: dict[tuple[str, int], int] = {}  # numbers, by build-id and kind of addresses
         self._identities: list[tuple[str, int]] = []  # build-id and kind of addresses, by number
-        self._open: Lru[str, Opened] = Lru(OPEN_FILES, Opened.close)  # by build-id
+        self._open: Lru[str, OpenedFile] = Lru(OPEN_FILES, OpenedFile.close)  # by build-id
         self._missing: dict[str, Missing] = {}  # by build-id
         self._reasons: dict[int, dict[Reason, Missing]] = {}  # by file, for the coverage
         self._coverage: dict[str, Coverage] | None = None
@@ -487,7 +487,7 @@ class Namer(Closing):
         for part, reason, detail in unanswered:
             self._refuse(file, chosen(part), Missing(reason, detail))
 
-    def _fill(self, file: int, opened: Opened, which: Column, vaddrs: memoryview) -> None:
+    def _fill(self, file: int, opened: OpenedFile, which: Column, vaddrs: memoryview) -> None:
         """Set the frames of the answers `which` to those of `vaddrs`, or the reason why they have none."""
         table = opened.binary.table_for(vaddrs)
         frames = table.find_frames(vaddrs)
@@ -505,7 +505,7 @@ class Namer(Closing):
         self._answers.refuse(which, NUMBERS[missing.reason])
         self._reasons.setdefault(file, {})[missing.reason] = missing
 
-    def _opened(self, build_id: str, addresses: int) -> Opened | Missing:
+    def _opened(self, build_id: str, addresses: int) -> OpenedFile | Missing:
         opened = self._open.get(build_id)
         if opened is not None:
             return opened
@@ -513,7 +513,7 @@ class Namer(Closing):
             return self._missing[build_id]
         if not build_id:
             return Missing(Reason.NO_BUILD_ID)
-        search = self._locator.search(Wanted(build_id), addresses=addresses)
+        search = self._locator.search(FileQuery(build_id), addresses=addresses)
         if search.opened is None:
             missing = search.missing or Missing(Reason.NO_FILE, build_id)
             self._missing[build_id] = missing
@@ -589,7 +589,7 @@ def build_id_of(value: bytes) -> str:
     return build_id if build_id.count("/") == 3 or set(build_id) <= set("0123456789abcdef") else ""
 
 
-def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None) -> memoryview:
+def vaddrs_of(opened: OpenedFile, file_offsets: memoryview, start: int | None = None) -> memoryview:
     """Return the vaddr of each file offset; NO_VADDR for an offset outside the file's executable segments.
 
     `start` is the file offset of the mapping that these offsets are in, if known.

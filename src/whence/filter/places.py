@@ -18,7 +18,7 @@ from whence._base.reasons import Reason
 from whence.demangle import demangle
 from whence.filter.forms import Holds
 from whence.filter.functions import FunctionStarts
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locator.coerce import locator_from
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
@@ -371,7 +371,7 @@ class Places(Closing):
             try:
                 if "/" not in path and not build_id:
                     raise OpenError(Reason.NO_FILE, f"the log has no path for {path}")
-                query = Wanted(build_id, os.path.abspath(path) if "/" in path else path)
+                query = FileQuery(build_id, os.path.abspath(path) if "/" in path else path)
                 result = open_wanted(query, self._locator, 1)
             except OpenError as failure:
                 result = failure

@@ -37,7 +37,7 @@ from whence._base.files import (
     atomic_write,
     is_mine,
     lock,
-    open_looked_at,
+    open_examined,
 )
 from whence.lidia.table import open as open_archive
 from whence.objects.elf import ElfFile
@@ -237,7 +237,7 @@ def is_own(status: os.stat_result) -> bool:
 
 def mark_used(path: Path) -> None:
     """Set the access time only: a changed modification time would tell readers that the content changed."""
-    descriptor = open_looked_at(path, follow=False)
+    descriptor = open_examined(path, follow=False)
     try:
         target = descriptor if os.utime in os.supports_fd else path
         os.utime(target, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))

@@ -15,7 +15,7 @@ from whence._base.errors import WhenceError, without_file
 from whence._base.files import DELETED_MARK
 from whence.locate.identity import comparable
 from whence.locate.names import same_name
-from whence.locate.search import Outcome, Tried, Wanted
+from whence.locate.search import FileQuery, Outcome, Tried
 from whence.locate.sources import ENDINGS, Candidate, identify
 from whence.objects.opening import MAGICS
 
@@ -84,7 +84,7 @@ class FolderFiles:
     def __repr__(self) -> str:
         return f"<FolderFiles {', '.join(self.folders) or 'none'}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, wanted: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the files of a build-id in each folder, then those of its name."""
         for folder in self.folders:
             index = by_build_id(folder)

@@ -68,7 +68,7 @@ class Tried(Record, frozen=True):
         return {"path": self.path, "how": self.how, "outcome": self.outcome.code, "detail": self.detail}
 
 
-class Wanted(Record, frozen=True):
+class FileQuery(Record, frozen=True):
     """The identity of a file: its build-id, the path it was mapped from, and the acceptable kinds.
 
     Without `local` the path on this machine is not used. `addresses`: number of addresses that will be looked up; 0 if

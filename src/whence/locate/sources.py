@@ -26,7 +26,7 @@ from whence.lidia.compressed import SUFFIX_OF, is_archive
 from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
-from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     class FileSource(Protocol):
         """A place that may have files for an identity: the classes of this module, and stores."""
 
-        def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
             """Yield candidates, best first; what does not fit is added to `tried`.
 
             The caller closes each candidate. Raises only for wrong use.
@@ -92,13 +92,13 @@ class Candidate(Closing):
         with suppress(IndexError):
             self._waiting.pop().close()
 
-    def is_of(self, query: Wanted) -> bool:
+    def is_of(self, query: FileQuery) -> bool:
         """Return True if it is the wanted file, by build-id if both have one, else by the name of the file."""
         if query.build_id and self.build_ids:
             return any(is_same(query.build_id, build_id) for build_id in self.build_ids)
         return same_name(self.path, query.path.removesuffix(DELETED_MARK))
 
-    def difference(self, query: Wanted) -> str:
+    def difference(self, query: FileQuery) -> str:
         """Return why it is not the wanted file."""
         if query.build_id and self.build_ids:
             return f"the build-id is {self.build_id}, expected {query.build_id}"
@@ -159,7 +159,7 @@ class GivenFiles(Closing):
     def __repr__(self) -> str:
         return f"<GivenFiles {', '.join(candidate.path for candidate in self.files) or 'none'}>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         for candidate in self.files:
             if candidate.is_of(query):
                 yield candidate
@@ -183,7 +183,7 @@ class ArchiveFolders:
     def __repr__(self) -> str:
         return f"<ArchiveFolders {', '.join(self.folders)}>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = query.key
         if not build_id or FileKind.ARCHIVE not in query.kinds:
             return
@@ -224,7 +224,7 @@ class CachedArchives:
     def __repr__(self) -> str:
         return "<CachedArchives>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = query.key
         if not build_id or FileKind.ARCHIVE not in query.kinds:
             return
@@ -245,7 +245,7 @@ class OwnPath:
     def __repr__(self) -> str:
         return f"<OwnPath below {self.root or '/'}>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         if not query.path.startswith("/"):
             return
         path = query.path.removesuffix(DELETED_MARK)
@@ -284,7 +284,7 @@ class BuildIdFolders:
     def __repr__(self) -> str:
         return f"<BuildIdFolders {', '.join(self.folders) or 'none'}>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = query.key
         if not build_id or set(query.kinds) <= {FileKind.ARCHIVE}:
             return
@@ -322,7 +322,7 @@ class Servers:
     def __repr__(self) -> str:
         return f"<Servers {self.client!r}>"
 
-    def find(self, query: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = query.key
         for kind in (FileKind.DEBUGINFO, FileKind.EXECUTABLE) if build_id else ():
             if kind not in query.kinds:

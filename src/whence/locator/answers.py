@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
 
 
-class Opened(Closing):
+class OpenedFile(Closing):
     """A file that answers, open. `how` says in words which file it is and how it was found.
 
     `segments` place addresses of the file; None if only an archive is available that has none. `elf` is the ELF file
@@ -32,7 +32,7 @@ class Opened(Closing):
         self.build_id, self.elf = build_id, elf
 
     def __repr__(self) -> str:
-        return f"<whence.locator.Opened {self.how}, build-id {self.build_id or 'none'}>"
+        return f"<whence.locator.OpenedFile {self.how}, build-id {self.build_id or 'none'}>"
 
     @property
     def source_elf(self) -> ObjectFile | None:
@@ -50,7 +50,7 @@ class Opened(Closing):
 class AnswerSearch(Search):
     """A search for a file that names addresses. `opened` is the caller's to close."""
 
-    opened: Opened | None = None
+    opened: OpenedFile | None = None
 
 
 class RemoteArchive(Candidate):

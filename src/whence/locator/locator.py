@@ -42,7 +42,7 @@ from whence.locate.dsym import expanded, is_bundle
 from whence.locate.folder_index import FolderFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
-from whence.locate.search import ALL_KINDS, FileKind, Outcome, Search, Wanted
+from whence.locate.search import ALL_KINDS, FileKind, FileQuery, Outcome, Search
 from whence.locate.segments import has_nobits, placing_segments, skeleton
 from whence.locate.sources import (
     OWN_PATH,
@@ -55,7 +55,7 @@ from whence.locate.sources import (
     Servers,
     of_elf,
 )
-from whence.locator.answers import AnswerSearch, Opened, RemoteArchive
+from whence.locator.answers import AnswerSearch, OpenedFile, RemoteArchive
 from whence.locator.options import options_from
 from whence.objects.elf.segments import Segment
 from whence.objects.interface import ObjectFile
@@ -81,7 +81,7 @@ SEGMENTS = "segments"  # the kind of cache entries with the segments of an archi
 
 
 class Unfit(WhenceError):
-    """A valid candidate of the right build-id without the wanted content."""
+    """A valid candidate of the right build-id without the requested content."""
 
 
 class Locator(Closing):
@@ -244,25 +244,25 @@ class Locator(Closing):
         `kinds` are the acceptable ones ("lidia", "debuginfo", "executable"). The result has the file's path, kind and
         build-id; it is false, with what is missing, if no file is found. Never raises for a bad candidate.
         """
-        wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
-        search = Search(str(wanted))
+        query = FileQuery(build_id, path, tuple(map(FileKind, kinds)))
+        search = Search(str(query))
 
         def kind_of(candidate: Candidate) -> FileKind:
             if candidate.is_archive:
                 with lidia.open(candidate.path) as table:
-                    must_be_of(wanted, table.about.build_id)
+                    must_be_of(query, table.about.build_id)
                 return FileKind.ARCHIVE
             with candidate.elf() as elf:
                 kind = FileKind.DEBUGINFO if elf.has_debug_info else FileKind.EXECUTABLE
-                if kind not in wanted.kinds and not (FileKind.EXECUTABLE in wanted.kinds and has_code(elf)):
-                    raise Unfit(f"the file has no {' or '.join(wanted.kinds)}")
-                return kind if kind in wanted.kinds else FileKind.EXECUTABLE
+                if kind not in query.kinds and not (FileKind.EXECUTABLE in query.kinds and has_code(elf)):
+                    raise Unfit(f"the file has no {' or '.join(query.kinds)}")
+                return kind if kind in query.kinds else FileKind.EXECUTABLE
 
-        used = self._first(wanted, search, kind_of)
+        used = self._first(query, search, kind_of)
         if used is not None:
             candidate, search.kind = used
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
-        self._log_search(search, wanted)
+        self._log_search(search, query)
         return search
 
     def open(
@@ -283,10 +283,10 @@ class Locator(Closing):
         name = os.fspath(path)
         options = replaced(options, **changes)
         if not name:
-            wanted = Wanted(build_id)
-            search = self.search(wanted, demangle=options.demangle)
+            query = FileQuery(build_id)
+            search = self.search(query, demangle=options.demangle)
             if search.opened is None:
-                raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
+                raise FileNotFoundError(2, f"no file for {query} ({'; '.join(map(str, search.tried))})")
             return search.opened.binary
         if is_archive(name):
             return open_archive(name, demangle=options.demangle)
@@ -319,7 +319,7 @@ class Locator(Closing):
 
     def search(
         self,
-        wanted: Wanted,
+        query: FileQuery,
         *,
         own: ObjectFile | None = None,
         addresses: int = 1,
@@ -331,57 +331,57 @@ class Locator(Closing):
         Never raises for a bad candidate.
 
         Args:
-            wanted: the identity of the file.
+            query: the identity of the file.
             own: the mapped file, open, in place of the mapped path; it is closed unless it answers.
             addresses: the number of addresses that will be looked up.
             places: returns True if segments place the addresses. Those of a debug file may not; then its program is
                 searched for.
             demangle: return readable names.
         """
-        wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
-        search = AnswerSearch(str(wanted))
+        query = FileQuery(query.build_id, query.path, query.kinds, query.local, addresses)
+        search = AnswerSearch(str(query))
 
-        def answer(candidate: Candidate) -> Opened:
+        def answer(candidate: Candidate) -> OpenedFile:
             if candidate.is_archive:
-                return self._open_archive(candidate, wanted, demangle)
-            return self._open_candidate(candidate, wanted, search, addresses, places, demangle)
+                return self._open_archive(candidate, query, demangle)
+            return self._open_candidate(candidate, query, search, addresses, places, demangle)
 
-        used = self._first(wanted, search, answer, own)
+        used = self._first(query, search, answer, own)
         if used is not None:
             search.opened = used[1]
             search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
-        self._log_search(search, wanted)
+        self._log_search(search, query)
         return search
 
-    def candidates(self, wanted: Wanted) -> Iterator[Candidate]:
+    def candidates(self, query: FileQuery) -> Iterator[Candidate]:
         """Yield the files that may answer for a build-id, best first; the caller closes each."""
-        return self._candidates(wanted, Search(str(wanted)), None)
+        return self._candidates(query, Search(str(query)), None)
 
     # inside
 
-    def _candidates(self, wanted: Wanted, search: Search, own: ObjectFile | None) -> Iterator[Candidate]:
+    def _candidates(self, query: FileQuery, search: Search, own: ObjectFile | None) -> Iterator[Candidate]:
         """Yield files that may answer, best first."""
         for source in self.sources:
-            yield from source.find(wanted, search.tried)
+            yield from source.find(query, search.tried)
         if own is not None:
             yield of_elf(own, OWN_PATH)
-        elif self._own is not None and wanted.local:
-            yield from self._own.find(wanted, search.tried)
-        if wanted.build_id and not wanted.key:
-            detail = f"{comparable(wanted.build_id)} is not a build-id in hex"
+        elif self._own is not None and query.local:
+            yield from self._own.find(query, search.tried)
+        if query.build_id and not query.key:
+            detail = f"{comparable(query.build_id)} is not a build-id in hex"
             search.note("", "caches, folders and servers", Outcome.ABSENT, detail)
         for source in self._fallback:
-            yield from source.find(wanted, search.tried)
+            yield from source.find(query, search.tried)
 
     def _first(
-        self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ObjectFile | None = None
+        self, query: FileQuery, search: Search, use: Callable[[Candidate], T], own: ObjectFile | None = None
     ) -> tuple[Candidate, T] | None:
         """Return the first usable candidate and the result of `use`; None after setting what the search misses."""
         broken: Missing | None = None
         try:
-            for candidate in self._candidates(wanted, search, own):
+            for candidate in self._candidates(query, search, own):
                 own = None if own is not None and candidate.how == OWN_PATH else own
-                if candidate.is_archive and FileKind.ARCHIVE not in wanted.kinds:
+                if candidate.is_archive and FileKind.ARCHIVE not in query.kinds:
                     continue
                 try:
                     result = use(candidate)
@@ -403,54 +403,56 @@ class Locator(Closing):
         finally:
             if own is not None:
                 own.close()
-        search.missing = broken or _why_missing(search, wanted)
+        search.missing = broken or _why_missing(search, query)
         return None
 
-    def _log_search(self, search: Search, wanted: Wanted) -> None:
+    def _log_search(self, search: Search, query: FileQuery) -> None:
         if self._log is not None:
             for tried in search.tried:
-                self._log(f"{wanted.path or wanted.build_id}: {tried}")
+                self._log(f"{query.path or query.build_id}: {tried}")
 
-    def _archive_for(self, elf: ObjectFile, demangle: bool | Callable[[str], str]) -> Opened | None:
+    def _archive_for(self, elf: ObjectFile, demangle: bool | Callable[[str], str]) -> OpenedFile | None:
         """Return an archive of a file without debug info and Go's tables; None if there is no archive, or no need."""
         has_sources = len(self.sources) > 2 or self.files or self.binary_dirs
         if elf.has_debug_info or elf.is_go or not elf.build_id or not has_sources:
             return None
-        wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
-        search = Search(str(wanted))
+        query = FileQuery(elf.build_id, elf.path, (FileKind.ARCHIVE,))
+        search = Search(str(query))
         for source in self.sources:
-            for candidate in source.find(wanted, search.tried):
+            for candidate in source.find(query, search.tried):
                 if not candidate.is_archive:
                     continue
                 with suppress(WhenceError, OSError):
-                    return self._open_archive(candidate, wanted, demangle)
+                    return self._open_archive(candidate, query, demangle)
         return None
 
-    def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
+    def _open_archive(
+        self, candidate: Candidate, query: FileQuery, demangle: bool | Callable[[str], str]
+    ) -> OpenedFile:
         """Open an archive, with the segments that it has, that the cache has, or that its file has."""
         if isinstance(candidate, RemoteArchive):
             binary = candidate.open_binary(demangle)
         else:
             binary = open_archive(candidate.path, demangle=demangle)
         try:
-            must_be_of(wanted, binary.build_id)
+            must_be_of(query, binary.build_id)
             stored = binary.about.segments  # without a size where it was made of a debug file
             segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"
-            return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
+            return OpenedFile(binary, segments or self._segments_of(build_id, query), candidate.path, how, build_id)
         except BaseException:
             binary.close()
             raise
 
-    def _segments_of(self, build_id: str, wanted: Wanted) -> Sequence[Segment] | None:
+    def _segments_of(self, build_id: str, query: FileQuery) -> Sequence[Segment] | None:
         path = None
         if self._make_cache is not None and key(build_id):
             path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
         if path is not None:
             with open_object(path) as elf:
                 return placing_segments(elf)
-        for candidate in self._own.find(wanted, []) if self._own is not None and wanted.local else ():
+        for candidate in self._own.find(query, []) if self._own is not None and query.local else ():
             with candidate.elf() as elf:
                 return placing_segments(elf) if candidate.build_ids and not candidate.is_archive else None
         return None
@@ -458,12 +460,12 @@ class Locator(Closing):
     def _open_candidate(
         self,
         candidate: Candidate,
-        wanted: Wanted,
+        query: FileQuery,
         search: Search,
         addresses: int,
         places: Callable[[Sequence[Segment]], bool],
         demangle: bool | Callable[[str], str],
-    ) -> Opened:
+    ) -> OpenedFile:
         """Open an ELF file with all that completes it; for many addresses, as an archive in the cache."""
         elf = not_a_core(candidate.elf())
         producers = None
@@ -471,13 +473,13 @@ class Locator(Closing):
         path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
-            whole = None if places(segments) else self._whole_file(candidate, wanted, places)
+            whole = None if places(segments) else self._whole_file(candidate, query, places)
             if whole is not None:
                 waiting[candidate.path] = elf
                 elf, path = whole, whole.path
                 segments = placing_segments(elf)
             files = self.debug_files.for_file(
-                wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
+                query.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
             completion = Completion(files)
             options = ReadOptions(jobs=self.jobs, columns=self.columns)
@@ -492,14 +494,14 @@ class Locator(Closing):
                 archive = self._archived(producers, build_id, search, demangle)
                 if archive is not None:
                     producers.close()
-                    return Opened(archive, segments, path, how, candidate.build_id, elf)
-            instead = None if described or wanted.key else self._archive_for(elf, demangle)
+                    return OpenedFile(archive, segments, path, how, candidate.build_id, elf)
+            instead = None if described or query.key else self._archive_for(elf, demangle)
             if instead is not None:  # the mapping has no build-id
                 producers.close()
-                return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
+                return OpenedFile(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()
             binary = Binary(producers=producers, completion=completion, path=elf.path, demangle=demangle)
-            return Opened(binary, segments, path, how, candidate.build_id)
+            return OpenedFile(binary, segments, path, how, candidate.build_id)
         except BaseException:
             if producers is not None:
                 producers.close()
@@ -510,11 +512,11 @@ class Locator(Closing):
                 unused.close()
 
     def _whole_file(
-        self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
+        self, candidate: Candidate, query: FileQuery, places: Callable[[Sequence[Segment]], bool]
     ) -> ObjectFile | None:
         """Return the program of a debug file, as debug files lack the file offsets of code."""
-        same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
-        own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
+        same = FileQuery(candidate.build_id, query.path, (FileKind.EXECUTABLE,))
+        own: list[FileSource] = [self._own] if self._own is not None and query.local else []
         sources: list[FileSource] = [self._given, self._given_folders, *own, *self._further, *self._servers]
         for source in sources:
             for other in source.find(same, []) if candidate.build_id or source is self._given else ():
@@ -553,10 +555,10 @@ class Locator(Closing):
             return None
 
 
-def must_be_of(wanted: Wanted, build_id: str) -> None:
-    """Raise Mismatch if a file has another build-id than the wanted one."""
-    if wanted.build_id and build_id and comparable(wanted.build_id) != comparable(build_id):
-        raise Mismatch(f"the build-id is {build_id}, expected {wanted.build_id}")
+def must_be_of(query: FileQuery, build_id: str) -> None:
+    """Raise Mismatch if a file has another build-id than the requested one."""
+    if query.build_id and build_id and comparable(query.build_id) != comparable(build_id):
+        raise Mismatch(f"the build-id is {build_id}, expected {query.build_id}")
 
 
 def has_code(elf: ObjectFile) -> bool:
@@ -565,7 +567,7 @@ def has_code(elf: ObjectFile) -> bool:
     return bool(code) and not has_nobits(code)
 
 
-def _why_missing(search: Search, wanted: Wanted) -> Missing:
+def _why_missing(search: Search, query: FileQuery) -> Missing:
     for tried in search.tried:
         if tried.outcome is Outcome.REPLACED:
             return Missing(Reason.BUILD_ID_MISMATCH, str(tried))
@@ -573,4 +575,4 @@ def _why_missing(search: Search, wanted: Wanted) -> Missing:
             return Missing(Reason.NO_FILE, str(tried), GIVE_FILE)
         if tried.outcome is Outcome.BROKEN and tried.how == OWN_PATH:
             return Missing(Reason.BROKEN_FILE, str(tried))
-    return Missing(Reason.NO_FILE, str(wanted))
+    return Missing(Reason.NO_FILE, str(query))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from whence._base import rooted
-from whence._base.files import DELETED_MARK, must_be_regular, open_looked_at
+from whence._base.files import DELETED_MARK, must_be_regular, open_examined
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 
 
@@ -216,7 +216,7 @@ class Mapping(NamedTuple):
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:
-                return path, open_looked_at(path, self._must_be_file if checked else must_be_regular)
+                return path, open_examined(path, self._must_be_file if checked else must_be_regular)
             except PermissionError as error:
                 denied = denied or error
             except (OSError, ValueError):

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from whence._base.files import open_looked_at
+from whence._base.files import open_examined
 from whence.procmap.names import NamedAddresses
 from whence.procmap.process import status_numbers
 
@@ -63,7 +63,7 @@ def read_file(path: str, owners: Iterable[int], previous: Status | None = None) 
         PermissionError: it belongs neither to root nor to one of `owners` (user ids).
         OSError: it can't be read.
     """
-    with os.fdopen(open_looked_at(path, follow=False), "rb") as file:
+    with os.fdopen(open_examined(path, follow=False), "rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (0, *owners):
             raise PermissionError(errno.EPERM, "owned by another user", path)

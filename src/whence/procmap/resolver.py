@@ -18,7 +18,7 @@ from time import monotonic
 
 from whence._base.closing import Closing
 from whence._base.errors import ElfError, MapsError
-from whence._base.files import open_looked_at, stamp
+from whence._base.files import open_examined, stamp
 from whence._base.forks import Lock
 from whence._base.lru import Lru
 from whence.procmap.build_id import build_id_of
@@ -151,7 +151,7 @@ class Resolver(Closing):
         "" if it has none or can't be read; the latter is not cached.
         """
         try:
-            descriptor = open_looked_at(path)
+            descriptor = open_examined(path)
         except (OSError, ValueError):
             return ""
         return self._build_id_and_close(descriptor)

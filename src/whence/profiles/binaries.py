@@ -15,8 +15,8 @@ from whence._base.errors import WhenceError
 from whence._base.reasons import GIVE_KERNEL, Missing, Reason
 from whence._base.records import Record, field
 from whence.lidia.chains import ChainTable
-from whence.locate.search import Tried, Wanted
-from whence.locator.answers import Opened
+from whence.locate.search import FileQuery, Tried
+from whence.locator.answers import OpenedFile
 from whence.locator.coerce import locator_from
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
@@ -98,7 +98,7 @@ class Binaries(Closing):
         self.symbol_lists = symbol_lists or SymbolLists(local=local)
         self.symbol_lists.folders = self.locator.dirs if local else ()
         self._searches: dict[tuple[str, str], MappingSearch] = {}  # the most recently used last
-        self._open: list[Opened] = []
+        self._open: list[OpenedFile] = []
 
     def __repr__(self) -> str:
         return f"<profiles.Binaries: {len(self._open)} open>"
@@ -166,7 +166,7 @@ class Binaries(Closing):
         mapping = search.mapping
         own = self._own_vdso(mapping) if self._local and mapping.path == VDSO else None
         result = self.locator.search(
-            Wanted(mapping.build_id, mapping.path),
+            FileQuery(mapping.build_id, mapping.path),
             own=own,
             addresses=addresses,
             places=lambda segments: can_translate(segments, mapping),

@@ -34,7 +34,7 @@ from whence._base.child import Child, ending, parent, receive, send
 from whence._base.errors import Mismatch, WhenceError, plain, without_file
 from whence._base.options import ReadOptions
 from whence.locate.cache import CutError, check_elf
-from whence.locate.search import FileKind, Wanted
+from whence.locate.search import FileKind, FileQuery
 from whence.objects.elf import ElfFile
 from whence.producers import Producers
 from whence.profiles.formats import registry as formats
@@ -117,7 +117,7 @@ class ConfinedParser(FileParser):
             raise Mismatch(f"build-id mismatch: expected {build_id}")
 
     def name_profile(
-        self, body: bytes, format: str, title: str, candidates: Callable[[Wanted], Iterator[Candidate]]
+        self, body: bytes, format: str, title: str, candidates: Callable[[FileQuery], Iterator[Candidate]]
     ) -> NamedProfile:
         """Return a profile named by the files that `candidates` finds, in `format` ("": its own).
 
@@ -226,7 +226,7 @@ def start_fork_server() -> Child:
 
 
 def file_for(
-    request: dict[str, Any], candidates: Callable[[Wanted], Iterator[Candidate]], stack: contextlib.ExitStack
+    request: dict[str, Any], candidates: Callable[[FileQuery], Iterator[Candidate]], stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[int]]:
     """Return the reply to a confined process that requests a file, with the file, which `stack` closes.
 
@@ -237,7 +237,7 @@ def file_for(
         raise ParseFailed("parsing failed: the worker sent a malformed request")
     if not is_id(build_id):
         return {}, []
-    wanted = Wanted(build_id, kinds=tuple(kind for kind in FileKind if str(kind) in kinds), local=False)
+    wanted = FileQuery(build_id, kinds=tuple(kind for kind in FileKind if str(kind) in kinds), local=False)
     for number, candidate in enumerate(islice(candidates(wanted), MAX_CANDIDATES)):
         stack.callback(candidate.close)
         if number < skip:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from whence._base.lru import Lru
 from whence._base.reasons import Missing, Reason
-from whence.locate.search import Wanted
-from whence.locator.answers import Opened
+from whence.locate.search import FileQuery
+from whence.locator.answers import OpenedFile
 from whence.locator.locator import Locator
 from whence.objects.elf.segments import Segment
 
@@ -17,7 +17,7 @@ from whence.objects.elf.segments import Segment
 class PooledArchive:
     """An open file, and the number of requests that use it."""
 
-    def __init__(self, opened: Opened | None, missing: Missing | None) -> None:
+    def __init__(self, opened: OpenedFile | None, missing: Missing | None) -> None:
         self.opened, self.missing = opened, missing
         self.users = 0
         self.evicted = False
@@ -37,7 +37,7 @@ class ArchivePool:
         return len(self._archives)
 
     @contextmanager
-    def use(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
+    def use(self, build_id: str, addresses: int = 1) -> Iterator[OpenedFile | Missing]:
         """Open a block with the file that answers for a build-id, or the reason why it is missing.
 
         `addresses`: number of addresses that will be looked up. One request opens a file, others wait for it.
@@ -67,7 +67,7 @@ class ArchivePool:
 
     def _open(self, build_id: str, addresses: int) -> PooledArchive:
         try:
-            search = self.locator.search(Wanted(build_id, local=False), addresses=addresses)
+            search = self.locator.search(FileQuery(build_id, local=False), addresses=addresses)
         finally:
             with self._lock:
                 self._opening.pop(build_id, None)

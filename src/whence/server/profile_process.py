@@ -22,7 +22,7 @@ from whence._base.child import LONGEST, receive, send
 from whence._base.errors import Unsupported, WhenceError
 from whence.binary import Binary
 from whence.locate.identity import comparable, key
-from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.locate.sources import Candidate, of_elf
 from whence.locator.answers import RemoteArchive
 from whence.locator.locator import Locator
@@ -46,22 +46,22 @@ class ServerFiles:
         self._lock = threading.Lock()
         self._fetched: dict[str, ObjectFile] = {}
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the server's candidates for a build-id; a damaged one is noted in `tried`."""
-        kinds = [str(kind) for kind in wanted.kinds]
-        for skip in itertools.count() if wanted.key else ():
-            answer, descriptor = self._request(wanted.key, kinds, skip)
+        kinds = [str(kind) for kind in query.kinds]
+        for skip in itertools.count() if query.key else ():
+            answer, descriptor = self._request(query.key, kinds, skip)
             if descriptor is None:
                 break
             try:
-                yield candidate_of(answer, descriptor, wanted.key)
+                yield candidate_of(answer, descriptor, query.key)
             except WhenceError as error:
                 tried.append(Tried("", self.how, Outcome.BROKEN, error.message))
         tried.append(Tried("", self.how, Outcome.ABSENT, "no other file of this build-id"))
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
         """Return a name for `open_elf` of a file with debug info; None if the server has none."""
-        for candidate in self.find(Wanted(build_id, kinds=(FileKind(kind),)), []):
+        for candidate in self.find(FileQuery(build_id, kinds=(FileKind(kind),)), []):
             if candidate.is_archive:
                 continue
             elf = candidate.elf()

@@ -44,9 +44,9 @@ from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
     from whence._base.reasons import Missing
-    from whence.locate.search import Wanted
+    from whence.locate.search import FileQuery
     from whence.locate.sources import Candidate
-    from whence.locator.answers import Opened
+    from whence.locator.answers import OpenedFile
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -200,7 +200,7 @@ class Server:
             namer.forget(build_id)
 
     @contextlib.contextmanager
-    def opened(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
+    def opened(self, build_id: str, addresses: int = 1) -> Iterator[OpenedFile | Missing]:
         """Open a block with the file that answers for a build-id, or the reason why it is missing."""
         self.refresh([build_id])
         with self.pool.use(build_id, addresses) as opened:
@@ -216,12 +216,12 @@ class Server:
         """Return a profile named in a confined process, in `format` ("": its own). Raises WhenceError, OSError."""
         build_ids: set[str] = set()
 
-        def candidates(wanted: Wanted) -> Iterator[Candidate]:
-            build_ids.add(wanted.key)
+        def candidates(query: FileQuery) -> Iterator[Candidate]:
+            build_ids.add(query.key)
             self.check_build_ids(len(build_ids))
             check_deadline()
-            self.refresh([wanted.key])
-            return self.locator.candidates(wanted)
+            self.refresh([query.key])
+            return self.locator.candidates(query)
 
         return self._parser.name_profile(body, format, title, candidates)
 

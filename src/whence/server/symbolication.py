@@ -32,7 +32,7 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 if TYPE_CHECKING:
     from whence._base.model import Frames
     from whence.lidia.results import Range
-    from whence.locator.answers import Opened
+    from whence.locator.answers import OpenedFile
     from whence.server.state import Server
 
 DEBUG_ID = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")
@@ -191,7 +191,7 @@ class SymbolicationEndpoints:
             self._server.misses.note(debug_id[:32].lower(), "symbolicate")
         return build_id
 
-    def base_of(self, opened: Opened, build_id: str) -> int:
+    def base_of(self, opened: OpenedFile, build_id: str) -> int:
         """Return the start of the image, from a file of the store: an archive has only the segments with code."""
         base = self._bases.get(build_id)
         if base is not None:

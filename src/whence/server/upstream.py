@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WhenceError
 from whence.locate.cache import Cache
 from whence.locate.debuginfod import Debuginfod, allowing
-from whence.locate.search import Tried, Wanted
+from whence.locate.search import FileQuery, Tried
 from whence.locate.sources import Candidate
 from whence.store.names import DEBUGINFO, is_id
 
@@ -116,10 +116,10 @@ class UpstreamSource:
     def __init__(self, upstream: Upstream, store: StoreSource) -> None:
         self._upstream, self._store = upstream, store
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Fetch the debug file, and yield the candidates of the store."""
-        if self._upstream.fetch(wanted.key, DEBUGINFO) is not None:
-            yield from self._store.find(wanted, tried)
+        if self._upstream.fetch(query.key, DEBUGINFO) is not None:
+            yield from self._store.find(query, tried)
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
         """Fetch a file that completes another; return its path, or None."""

@@ -24,7 +24,7 @@ from whence._base.files import (
     atomic_write,
     failure,
     lock,
-    open_looked_at,
+    open_examined,
     read_at,
 )
 from whence.store.objects import Stat, too_large
@@ -78,7 +78,7 @@ class Folder:
     @contextmanager
     def _opened(self, key: str) -> Iterator[tuple[BinaryIO, Stat] | None]:
         try:
-            descriptor = open_looked_at(self._path(key), follow=False)
+            descriptor = open_examined(self._path(key), follow=False)
         except (FileNotFoundError, NotADirectoryError):
             yield None
             return

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence._base.child import Child, ending, parent, receive, send
 from whence._base.errors import Mismatch, WhenceError, without_file
-from whence._base.files import open_looked_at
+from whence._base.files import open_examined
 from whence._base.records import Record, values_of
 from whence.locate.search import FileKind
 from whence.procmap.build_id import read_build_id
@@ -90,7 +90,7 @@ class Ingester:
             same = self._find_same(build_id, path, origin) if build_id else None
             if same is not None:
                 return same
-            descriptor = open_looked_at(path)
+            descriptor = open_examined(path)
             with open(descriptor, "rb") as file, self.store.receive(file, origin) as received:
                 return self.ingest_received(received, alone)
         except (WhenceError, OSError) as error:
@@ -102,7 +102,7 @@ class Ingester:
         described = self.store.find(build_id)
         if described is None:
             return None
-        descriptor = open_looked_at(path)
+        descriptor = open_examined(path)
         with open(descriptor, "rb") as file:
             size = os.fstat(descriptor).st_size
             candidates = {kind: entry for kind, entry in described.files.items() if entry.size == size}

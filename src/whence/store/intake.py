@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from whence._base import cores
 from whence._base.errors import ElfError, WhenceError
-from whence._base.files import open_looked_at, open_regular
+from whence._base.files import open_examined, open_regular
 from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 from whence.procmap.build_id import read_build_id
 from whence.store import packages
@@ -196,7 +196,7 @@ class Intake:
     def _file(self, path: str, *, named: bool) -> None:
         """Ingest an ELF file, or the ELF files in a package."""
         try:
-            descriptor = open_looked_at(path)
+            descriptor = open_examined(path)
             with open(descriptor, "rb") as file:
                 head = file.read(HEAD)
                 size = os.fstat(descriptor).st_size

@@ -17,7 +17,7 @@ from weakref import finalize
 
 from whence._base.errors import WhenceError, without_file
 from whence.locate.cache import Cache
-from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.locate.sources import Candidate, identify
 from whence.locator.answers import RemoteArchive
 from whence.store.fetching import Fetched
@@ -70,25 +70,25 @@ class StoreSource:
     def __repr__(self) -> str:
         return f"<StoreSource {self.store.url}>"
 
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the archive, the debug file and the executable of a build-id, as far as they exist."""
-        build_id = wanted.key
+        build_id = query.key
         if not is_id(build_id):
             return
         try:
-            kinds = self._kinds(build_id, wanted)
+            kinds = self._kinds(build_id, query)
         except OSError as error:
             self._complain(error)
             tried.append(Tried("", self.how, Outcome.BROKEN, without_file(error)))
             return
         if kinds is None:
-            self._note_miss(build_id, wanted.path)
+            self._note_miss(build_id, query.path)
             tried.append(Tried("", self.how, Outcome.ABSENT, "no file of this build-id"))
             return
         for kind in kinds:
             how = f"{self.how} {kind}"
             try:
-                candidate = self._candidate(build_id, kind, how, wanted.addresses)
+                candidate = self._candidate(build_id, kind, how, query.addresses)
             except (WhenceError, OSError) as error:
                 tried.append(Tried("", how, Outcome.BROKEN, without_file(error)))
                 continue
@@ -126,11 +126,11 @@ class StoreSource:
         """Return True if the archive is in the cache and was compared recently."""
         return self._fetched is not None and self._fetched.is_fresh(build_id, ARCHIVE)
 
-    def _kinds(self, build_id: str, wanted: Wanted) -> list[FileKind] | None:
+    def _kinds(self, build_id: str, query: FileQuery) -> list[FileKind] | None:
         """Return the requested kinds that may exist, best first; None if no file exists. Raises OSError."""
         fetched = self._fetched
-        if ARCHIVE in wanted.kinds and self._is_fresh(build_id):
-            return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
+        if ARCHIVE in query.kinds and self._is_fresh(build_id):
+            return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in query.kinds]
         if time.monotonic() - self._missing.get(build_id, -ABSENT_SECONDS) < ABSENT_SECONDS:
             return None
         if fetched is not None and fetched.is_absent(build_id):
@@ -140,7 +140,7 @@ class StoreSource:
         except OSError:
             if fetched is None or not fetched.is_cached(build_id):
                 raise
-            return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
+            return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in query.kinds]
         if described is None:
             if len(self._missing) >= CAPACITY:
                 self._missing.clear()
@@ -148,14 +148,14 @@ class StoreSource:
             if fetched is not None:
                 fetched.note_absent(build_id)
             return None
-        return [kind for kind in order_of(described) if kind in wanted.kinds and kind in described.files]
+        return [kind for kind in order_of(described) if kind in query.kinds and kind in described.files]
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
         """Return the path of a file that completes another; None if it is missing or can't be read."""
         if not is_id(build_id):
             return None
         try:
-            kinds = self._kinds(build_id, Wanted(build_id, path, (FileKind(kind),)))
+            kinds = self._kinds(build_id, FileQuery(build_id, path, (FileKind(kind),)))
             completion = self._path(build_id, FileKind(kind)) if kinds else None
         except (WhenceError, OSError) as error:
             self._complain(error)

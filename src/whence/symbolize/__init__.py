@@ -6,9 +6,9 @@
     core.py        Core: a core file as a process, with the stacks of its threads
     live_stacks.py  the stacks of a live process's threads
     stacks.py      Stack: a thread's frames with names, and why it ends
-    gone.py        addresses of processes that have ended
+    stored.py      addresses of processes that have ended
     opening.py     the binary for a mapping, found by a Locator
-    elsewhere.py   names that are in no ELF file: perf maps, kallsyms
+    non_file_names.py  names that are in no ELF file: perf maps, kallsyms
     symbolized.py  Symbolized: frames or a reason, with mapping, file offset and vaddr
     pool.py        open binaries, least recently used ones are evicted
     internal_error.py  exceptions that are bugs: logged, with a reason of their own

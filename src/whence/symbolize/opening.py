@@ -10,7 +10,7 @@ from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
 from whence.locate.identity import comparable
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locate.segments import has_nobits
 from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
@@ -36,7 +36,7 @@ def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBin
         if not mapping.build_id or error.reason is Reason.NOT_ELF:
             raise
         try:  # it can't be reached, but files that were given or fetched may answer
-            return open_wanted(Wanted(mapping.build_id, mapping.path, local=False), locator, addresses)
+            return open_wanted(FileQuery(mapping.build_id, mapping.path, local=False), locator, addresses)
         except OpenError:
             raise error from None
     try:
@@ -44,11 +44,11 @@ def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBin
     except ElfError as error:
         own.close()
         raise OpenError(Reason.BROKEN_FILE, str(error)) from None
-    return open_wanted(Wanted(mapping.build_id, mapping.path), locator, addresses, own=own, mapper=mapper)
+    return open_wanted(FileQuery(mapping.build_id, mapping.path), locator, addresses, own=own, mapper=mapper)
 
 
 def open_wanted(
-    wanted: Wanted,
+    query: FileQuery,
     locator: Locator,
     addresses: int,
     *,
@@ -64,17 +64,17 @@ def open_wanted(
         return mapper is not None or not has_nobits(segments)
 
     try:
-        search = locator.search(wanted, own=own, addresses=addresses, places=places)
+        search = locator.search(query, own=own, addresses=addresses, places=places)
     except Exception as error:  # an error of any reader must not end the batch
-        raise OpenError(*reason_of(error, f"opening {wanted.path}")) from None
+        raise OpenError(*reason_of(error, f"opening {query.path}")) from None
     opened = search.opened
     if opened is None:
         missing = search.missing
-        raise OpenError(*(Reason.NO_FILE, str(wanted)) if missing is None else (missing.reason, missing.detail))
+        raise OpenError(*(Reason.NO_FILE, str(query)) if missing is None else (missing.reason, missing.detail))
     build_id = opened.binary.build_id
-    if wanted.build_id and build_id and comparable(build_id) != comparable(wanted.build_id):
+    if query.build_id and build_id and comparable(build_id) != comparable(query.build_id):
         opened.close()
-        raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {build_id}, the mapping {wanted.build_id}")
+        raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {build_id}, the mapping {query.build_id}")
     if mapper is None and opened.segments is not None:
         mapper = AddressMapper.from_segments(
             segment for segment in opened.segments if segment.executable and segment.file_size

@@ -20,12 +20,12 @@ from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.reader import VSYSCALL, VSYSCALL_SIZE
 from whence.procmap.resolver import Resolver
-from whence.symbolize.elsewhere import Elsewhere
-from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all
+from whence.symbolize.non_file_names import NonFileNames
 from whence.symbolize.opening import open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
 from whence.symbolize.process import LivePid, ProcessView
+from whence.symbolize.stored import symbolize_stored
 from whence.symbolize.symbolized import Symbolized
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Symbolizer(Closing):
         self.binaries = BinaryPool(max_files, max_bytes)
         self._locator = locator_from(locator, **fields)
         self._readable = demangler(demangle)
-        self._elsewhere = Elsewhere(self.resolver.directory, kallsyms, self._readable)
+        self._non_file_names = NonFileNames(self.resolver.directory, kallsyms, self._readable)
 
     def __repr__(self) -> str:
         return f"<whence.Symbolizer: {len(self.binaries)} files open>"
@@ -93,7 +93,7 @@ class Symbolizer(Closing):
         """Close every file and table. The symbolizer stays usable."""
         self.binaries.close()
         self.resolver.close()
-        self._elsewhere.clear()
+        self._non_file_names.clear()
 
     def symbolize(
         self, process: int | ProcessView, addresses: Iterable[int], *, return_address: bool = False
@@ -125,7 +125,7 @@ class Symbolizer(Closing):
                 gone.setdefault(id(process), (process, set()))[1].add(address)
         stored: dict[tuple[object, int], Symbolized] = {}
         for process, addresses in gone.values():
-            answers = symbolize_gone(process, addresses, self.binaries, self._locator, self._readable)
+            answers = symbolize_stored(process, addresses, self.binaries, self._locator, self._readable)
             stored.update(((id(process), address), answer) for address, answer in answers.items())
         live_answers, changed = self._answered(live)
         if changed:  # a file was written to since it was opened: once more, with what is there now
@@ -158,7 +158,7 @@ class Symbolizer(Closing):
                 else:
                     generated[pid].append((address, mapping))
         for pid, in_memory in generated.items():
-            answers.update(((pid, answer.address), answer) for answer in self._elsewhere.generated(pid, in_memory))
+            answers.update(((pid, answer.address), answer) for answer in self._non_file_names.generated(pid, in_memory))
         merged, failed = self._by_key(by_file)
         answers.update(failed)
         for key, requests in merged.items():
@@ -178,7 +178,7 @@ class Symbolizer(Closing):
             if not 0 <= address < 1 << 64:
                 located[address] = Symbolized(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
             elif address >= KERNEL_START and address & -VSYSCALL_SIZE != VSYSCALL:
-                located[address] = self._elsewhere.in_kernel(address)
+                located[address] = self._non_file_names.in_kernel(address)
             elif failure is not None:
                 located[address] = failure._replace(address=address)
             else:
@@ -234,7 +234,7 @@ class Symbolizer(Closing):
     def _failed(self, pid: int, address: int, mapping: Mapping, failure: OpenError) -> Symbolized:
         """Answer without a binary; an address in a memfd may be generated code with a perf map."""
         if mapping.kind is Kind.MEMFD:
-            answer = self._elsewhere.generated(pid, [(address, mapping)])[0]
+            answer = self._non_file_names.generated(pid, [(address, mapping)])[0]
             if answer:
                 return answer
         offset = mapping.file_offset_of(address) if mapping.kind.has_file else None

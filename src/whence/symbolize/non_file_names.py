@@ -19,7 +19,7 @@ MAX_PERF_MAPS = 32
 HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden
 
 
-class Elsewhere:
+class NonFileNames:
     """The lists of names that were read last. Thread-safe."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Elsewhere:
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        return f"<Elsewhere: {len(self._perf_maps)} perf maps>"
+        return f"<NonFileNames: {len(self._perf_maps)} perf maps>"
 
     def clear(self) -> None:
         with self._lock:

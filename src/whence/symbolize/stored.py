@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
-from whence.locate.search import Wanted
+from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
@@ -29,7 +29,7 @@ MappedAddress = tuple[int, Mapping]  # a runtime address and the mapping that ho
 Readable = Callable[[str], str] | None
 
 
-def symbolize_gone(
+def symbolize_stored(
     process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: Locator, readable: Readable = None
 ) -> dict[int, Symbolized]:
     """Return frames, their names made `readable`, or a reason, for each distinct runtime address."""
@@ -104,7 +104,7 @@ def _in_file(
 
 def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
     if file.build_id:
-        return open_wanted(Wanted(file.build_id, file.path), locator, addresses, mapper=file.mapper)
+        return open_wanted(FileQuery(file.build_id, file.path), locator, addresses, mapper=file.mapper)
     own = _unchanged(file)
     mapper = file.mapper
     if own is not None and mapper is None:
@@ -114,7 +114,7 @@ def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
             own.close()
             raise OpenError(Reason.BROKEN_FILE, str(error)) from None
     try:
-        return open_wanted(Wanted("", file.path, local=False), locator, addresses, own=own, mapper=mapper)
+        return open_wanted(FileQuery("", file.path, local=False), locator, addresses, own=own, mapper=mapper)
     except OpenError:
         if own is not None:
             raise
