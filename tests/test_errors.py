@@ -64,7 +64,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: str, tmp_path: Path) -> None:
+def test_every_reader_reports_an_empty_file_by_name(reader: str, tmp_path: Path) -> None:
     path = tmp_path / "empty.bin"
     path.touch()
     with pytest.raises(FormatError) as caught:
@@ -88,7 +88,7 @@ def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: s
         ("Snapshot", "not a snapshot: not JSON"),
     ],
 )
-def test_a_file_of_another_kind_is_told_what_it_is_not(reader: str, says: str, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_reported_as_such(reader: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "app.cpp"
     path.write_text("int main() { return 0; }\n")
     with pytest.raises(FormatError) as caught:
@@ -172,13 +172,13 @@ def test_an_error_keeps_every_field_when_it_is_pickled_or_copied(error: WhenceEr
     assert {error.code for error in every_error()} >= {errors.UNSUPPORTED, errors.MISMATCH, errors.WRONG_USE}
 
 
-def test_of_a_found_view_only_the_first_bytes_are_kept() -> None:
+def test_an_error_keeps_only_the_first_bytes_of_a_view() -> None:
     big = bytearray(1 << 20)
     error = FormatError("part", 0, "fault", found=memoryview(big))
     assert error.found == bytes(errors.FOUND_BYTES)
     big.extend(b"!")  # nothing holds a view of it
 
 
-def test_a_window_names_its_part_and_what_is_left() -> None:
+def test_an_error_of_a_window_has_its_part_and_the_bytes_left() -> None:
     with pytest.raises(FormatError, match=r"format table\+0x2: cut off: 4 bytes are needed, 2 are left"):
         Window(b"abcd", "table").u32(2)

@@ -19,7 +19,7 @@ from whence.symbolize import Symbolizer
 
 @pytest.fixture
 def process(tmp_path: Path) -> Path:
-    """A process's directory; its root has files, and so has ours."""
+    """Create the directory of a process whose root has files, beside files of this machine."""
     directory = tmp_path / "proc" / "7"
     directory.mkdir(parents=True)
     (directory / "maps").write_text("")

@@ -70,7 +70,9 @@ def test_a_debug_link_is_followed_to_every_usual_place_when_its_crc_fits(
             search.require()
 
 
-def test_a_file_of_another_build_id_is_refused_loudly(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
+def test_a_file_of_another_build_id_is_recorded_as_a_mismatch(
+    tmp_path: Path, debug_dir: Path, finder: DebugFiles
+) -> None:
     wrong = place(debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug"), build_id_note(OTHER), INFO)
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID))) as elf:
         search = finder.debug_file(elf)
@@ -80,7 +82,7 @@ def test_a_file_of_another_build_id_is_refused_loudly(tmp_path: Path, debug_dir:
             search.require()
 
 
-def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
+def test_a_search_without_result_lists_everything_tried(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 1))) as elf:
         search = finder.debug_file(elf)
         assert {one.outcome for one in search.tried[1:]} == {Outcome.ABSENT}
@@ -128,7 +130,9 @@ def test_the_supplementary_file_is_found_by_name_and_build_id(
         assert finder.alt_file(elf).tried == []
 
 
-def test_split_units_are_looked_for_where_they_were_compiled_and_beside(tmp_path: Path, finder: DebugFiles) -> None:
+def test_split_units_are_searched_in_the_compilation_folder_and_next_to_the_file(
+    tmp_path: Path, finder: DebugFiles
+) -> None:
     near = place(tmp_path / "bin" / "a")
     for expected in ("bin/a.dwo", "bin/obj/a.dwo", "src/obj/a.dwo"):
         place(tmp_path / expected, INFO)

@@ -62,7 +62,7 @@ def binary(tmp_path: Path) -> whence.Binary:
 
 
 def break_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call of FrameTable.distinct raises, later ones answer."""
+    """Make the first call of FrameTable.distinct raise; later ones answer."""
     distinct = FrameTable.distinct
 
     def broken(self: FrameTable, **_: Any) -> Any:

@@ -27,8 +27,10 @@ PROGRAM_HEADER, SECTION_HEADER = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQ
 def changed(
     data: bytes, *, segments: dict[str, int] | None = None, text: dict[str, int] | None = None, headers: bool = True
 ) -> bytes:
-    """An x86-64 program with fields of its executable segments, and of its .text section, set anew; without `headers`
-    it has no segment table."""
+    """Return a copy of an x86-64 program with changed fields of its executable segments and its .text section.
+
+    Without `headers` it has no segment table.
+    """
     out = bytearray(data)
     with ElfFile.from_bytes(data) as elf:
         executable = [index for index, one in enumerate(elf.segments) if one.executable]

@@ -116,7 +116,7 @@ def compiled(target: str, folder: Path) -> Path:
 
 
 def linked(path: Path) -> Path:
-    """A copy of an object file that has our relocated content in place and no relocations left."""
+    """Return a copy of an object file with the relocated content of whence and without relocations."""
     data = bytearray(path.read_bytes())
     with ElfFile.open(path) as elf:
         for section in elf.sections:

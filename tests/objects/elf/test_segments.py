@@ -35,7 +35,7 @@ def test_a_debug_files_segment_is_placed_where_a_mapping_of_its_pages_shows_it()
     assert translation.with_file_ranges((0x5000, 0x9000)).has_nobits  # a mapping of another size
 
 
-def test_a_byte_on_a_shared_page_is_of_the_segment_that_declares_it_where_the_mappings_end_is_not_known() -> None:
+def test_without_a_mappings_end_a_byte_of_a_shared_page_is_in_the_segment_that_declares_it() -> None:
     first, second = Segment.of_code(0x1000, 0x11000, 0x800), Segment.of_code(0x1800, 0x22800, 0x900)
     translation = Translation.of_code([second, first])
     assert translation.segment_of(0x1100, (0x1000, None)) == first
