@@ -89,10 +89,10 @@ class Producers:
         """Open a file that completes the one with the debug info."""
         if self._complete is None:
             return None
-        found = self._complete(Companion(kind, self.debug_elf, comp_dir, name))
-        if found is not None and found is not self.elf:
-            self._opened.append(found)
-        return found
+        companion = self._complete(Companion(kind, self.debug_elf, comp_dir, name))
+        if companion is not None and companion is not self.elf:
+            self._opened.append(companion)
+        return companion
 
     def _open_dwarf(self) -> DebugInfo | None:
         elf = self.debug_elf
@@ -339,7 +339,7 @@ def may_be_go(elf: ObjectFile) -> bool:
     if not elf.sections or elf.is_go:
         return True
     try:
-        found: bool = symbols_kernel.holds(elf.symbol_names(), GO_SYMBOLS)
-        return found
+        has_symbols: bool = symbols_kernel.holds(elf.symbol_names(), GO_SYMBOLS)
+        return has_symbols
     except WhenceError:
         return True

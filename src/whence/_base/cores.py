@@ -55,8 +55,8 @@ def _groups(root: str) -> Iterator[str]:
             paths[V1_CONTROLLER] = path
     for line in _read(os.path.join(root, "proc/self/mountinfo")).splitlines():
         fields, _, rest = line.partition(" - ")
-        words, kind = fields.split(), rest.split()
-        if len(words) < 5 or len(kind) < 3:
+        values, kind = fields.split(), rest.split()
+        if len(values) < 5 or len(kind) < 3:
             continue
         version_2 = kind[0] == "cgroup2"
         if not version_2 and (kind[0] != "cgroup" or V1_CONTROLLER not in kind[2].split(",")):
@@ -64,7 +64,7 @@ def _groups(root: str) -> Iterator[str]:
         hierarchy = "" if version_2 else V1_CONTROLLER
         if hierarchy not in paths:
             continue
-        shown, top = words[3], os.path.join(root, words[4].lstrip("/"))  # which group is mounted, and where
+        shown, top = values[3], os.path.join(root, values[4].lstrip("/"))  # which group is mounted, and where
         inside = os.path.relpath(paths[hierarchy], shown)
         folder = top if inside.startswith("..") else os.path.normpath(os.path.join(top, inside))
         while True:
@@ -76,12 +76,12 @@ def _groups(root: str) -> Iterator[str]:
 
 def _limit(folder: str) -> int:
     """Return the whole cores that one group allows; 0 if it sets no limit."""
-    words = _read(os.path.join(folder, "cpu.max")).split()
-    if not words:
-        words = [_read(os.path.join(folder, f"cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
-    if len(words) != 2 or not all(word.isdecimal() for word in words):  # "max", "-1"
+    values = _read(os.path.join(folder, "cpu.max")).split()
+    if not values:
+        values = [_read(os.path.join(folder, f"cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
+    if len(values) != 2 or not all(word.isdecimal() for word in values):  # "max", "-1"
         return 0
-    time, period = int(words[0]), int(words[1])
+    time, period = int(values[0]), int(values[1])
     return -(-time // period) if period else 0
 
 

@@ -123,14 +123,14 @@ class FormatError(WhenceError):
             self.code = code
 
     @classmethod
-    def place(cls, part: str, offset: int | None) -> str:
+    def location(cls, part: str, offset: int | None) -> str:
         """Return a part and an offset in it, as in messages."""
         named = part if part.startswith(".") else f"{cls.format} {part}"
         return named if offset is None else f"{named}+{offset:#x}"
 
     @property
     def message(self) -> str:
-        return f"{self.place(self.part, self.offset)}: {self.fault}" if self.part else self.fault
+        return f"{self.location(self.part, self.offset)}: {self.fault}" if self.part else self.fault
 
 
 class ObjectError(FormatError):

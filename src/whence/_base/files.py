@@ -363,21 +363,21 @@ def _target(path: str) -> Iterator[_Target]:
         if real.startswith("/proc/"):  # a link there need not name what it leads to
             yield _Target(None, path, through=os.open(path, os.O_WRONLY | os.O_TRUNC | O_ALWAYS))
             return
-        held = open_folder(folder)
+        folder_descriptor = open_folder(folder)
         try:
-            at = name if held is not None else path
+            target = name if folder_descriptor is not None else path
             status: os.stat_result | None = None
             with suppress(FileNotFoundError):
-                status = os.lstat(at, dir_fd=held)
+                status = os.lstat(target, dir_fd=folder_descriptor)
             if status is not None:
-                _must_be_ours(os.stat(folder) if held is None else os.fstat(held), status)
+                _must_be_ours(os.stat(folder) if folder_descriptor is None else os.fstat(folder_descriptor), status)
             if status is None or not stat.S_ISLNK(status.st_mode):
-                yield _examined_target(held, at, status)
+                yield _examined_target(folder_descriptor, target, status)
                 return
-            path = os.path.join(folder, os.readlink(at, dir_fd=held))
+            path = os.path.join(folder, os.readlink(target, dir_fd=folder_descriptor))
         finally:
-            if held is not None:
-                os.close(held)
+            if folder_descriptor is not None:
+                os.close(folder_descriptor)
     raise failure("ELOOP")
 
 

@@ -130,40 +130,40 @@ class Window:
     def cstring(self, offset: int) -> bytes:
         """Return the bytes from `offset` to the next NUL, which must be inside the window."""
         self.need(offset, 1)
-        found = cstring(self.data, offset)
-        if offset + len(found) == len(self.data):
-            raise self.error(self.name, offset, f"a string has no NUL before the end: {shown(found[:16])}")
-        return found
+        text = cstring(self.data, offset)
+        if offset + len(text) == len(self.data):
+            raise self.error(self.name, offset, f"a string has no NUL before the end: {shown(text[:16])}")
+        return text
 
 
 class Cursor:
-    """A place in the bytes of a DWARF section that moves as numbers are read. Raises DwarfError at the end.
+    """A reader of numbers in a DWARF section, with its offset. Raises DwarfError at the end.
 
     >>> cursor = Cursor(b"\\xe5\\x8e\\x26\\x7f", ".eh_frame")
     >>> cursor.uleb(), cursor.sleb()
     (624485, -1)
     """
 
-    __slots__ = ("at", "data", "end", "order", "part")
+    __slots__ = ("data", "end", "offset", "order", "part")
 
     def __init__(
         self, data: bytes | memoryview, part: str, offset: int = 0, end: int | None = None, order: ByteOrder = "little"
     ) -> None:
-        self.data, self.part, self.at, self.order = data, part, offset, order
+        self.data, self.part, self.offset, self.order = data, part, offset, order
         self.end = len(data) if end is None else end
 
     def take(self, size: int) -> bytes:
-        offset = self.at
+        offset = self.offset
         if size < 0 or offset + size > self.end:
             raise cut_off(DwarfError, self.part, offset, size, max(0, self.end - offset))
-        self.at = offset + size
+        self.offset = offset + size
         return bytes(self.data[offset : offset + size])
 
     def u8(self) -> int:
-        if self.at >= self.end:
-            raise cut_off(DwarfError, self.part, self.at, 1, 0)
-        self.at += 1
-        return self.data[self.at - 1]
+        if self.offset >= self.end:
+            raise cut_off(DwarfError, self.part, self.offset, 1, 0)
+        self.offset += 1
+        return self.data[self.offset - 1]
 
     def unsigned(self, size: int) -> int:
         return int.from_bytes(self.take(size), self.order)
@@ -178,9 +178,9 @@ class Cursor:
         return self._leb(sleb)
 
     def _leb(self, read: Callable[[bytes | memoryview, int, int], tuple[int, int]]) -> int:
-        start = self.at
+        start = self.offset
         try:
-            value, self.at = read(self.data, start, self.end)
+            value, self.offset = read(self.data, start, self.end)
         except EOFError:
             raise cut_off(DwarfError, self.part, max(start, self.end), 1, 0) from None
         except OverflowError as error:
@@ -188,7 +188,7 @@ class Cursor:
         return value
 
     def cstring(self) -> bytes:
-        found = bytearray()
+        text = bytearray()
         while byte := self.u8():
-            found.append(byte)
-        return bytes(found)
+            text.append(byte)
+        return bytes(text)

@@ -71,7 +71,7 @@ class LocationLists:
 def _loclists(cursor: Cursor, address_size: int) -> Iterator[bytes]:
     while (kind := cursor.u8()) != constants.DW_LLE_end_of_list:
         if kind not in ENTRIES:
-            raise DwarfError(cursor.part, cursor.at - 1, f"unknown kind of entry: {kind:#x}")
+            raise DwarfError(cursor.part, cursor.offset - 1, f"unknown kind of entry: {kind:#x}")
         operands, located = ENTRIES[kind]
         for operand in operands:
             if operand == "A":

@@ -123,7 +123,7 @@ class DebugFiles:
             return search
         search.note(elf.path, "itself", Outcome.EMPTY)
         crc = -1
-        candidates = [(one, "given") for one in self.given]
+        candidates = [(path, "given") for path in self.given]
         candidates += self._build_id_files(elf.build_id, ".debug", elf.path)
         if elf.format == "Mach-O":
             from whence.locate.dsym import bundled  # most files are ELF files
@@ -175,7 +175,7 @@ class DebugFiles:
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
         """Find the package of split units of a file. The DWARF reader compares the units' IDs."""
         search = Search(CompanionKind.PACKAGE)
-        candidates = [(one, "given") for one in self.packages]
+        candidates = [(path, "given") for path in self.packages]
         candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
         name = os.path.basename(path) + ".dwp"
         candidates += [(os.path.join(folder, name), "debug folder") for folder in self._flat_folders()]

@@ -110,13 +110,13 @@ class Search(Record):
         return self.elf is not None or bool(self.path)
 
     def __repr__(self) -> str:
-        found = f"{self.how} {self.path}" if self else f"not found, {len(self.tried)} tried"
-        return f"<whence.locate.Search for {self.wanted}: {found}>"
+        result = f"{self.how} {self.path}" if self else f"not found, {len(self.tried)} tried"
+        return f"<whence.locate.Search for {self.wanted}: {result}>"
 
     @property
     def mismatches(self) -> list[Tried]:
         """Existing files that belong to another binary: worth a message, as a person may have put them there."""
-        return [one for one in self.tried if one.outcome is Outcome.MISMATCH]
+        return [tried for tried in self.tried if tried.outcome is Outcome.MISMATCH]
 
     def note(self, path: str, how: str, outcome: Outcome, detail: str = "") -> None:
         """Note the outcome of a candidate."""

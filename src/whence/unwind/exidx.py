@@ -153,7 +153,7 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
     def invalid(byte: int) -> DwarfError:
         return DwarfError(SECTION, offset, f"invalid unwind instruction {byte:#x}")
 
-    while cursor.at < len(code):
+    while cursor.offset < len(code):
         byte = operand()
         if byte < ADD_TO_SP_END:
             depth += (byte << 2) + 4

@@ -146,7 +146,7 @@ def expression_text(expression: bytes) -> str:
     cursor = Cursor(expression, "CFI expression")
     operations = []
     try:
-        while cursor.at < cursor.end:
+        while cursor.offset < cursor.end:
             operations.append(_operation(cursor))
     except DwarfError:
         operations.append(f"damaged: {expression.hex()}")
@@ -164,7 +164,7 @@ def _operation(cursor: Cursor) -> str:
     try:
         operation = Operation(code)
     except ValueError:
-        raise DwarfError("CFI expression", cursor.at - 1, f"unknown operation {code:#x}") from None
+        raise DwarfError("CFI expression", cursor.offset - 1, f"unknown operation {code:#x}") from None
     name = operation.name.lower()
     if operation is Operation.BREGX:
         return f"{name} {cursor.uleb()}{cursor.sleb():+d}"

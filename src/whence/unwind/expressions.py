@@ -80,7 +80,7 @@ class _Evaluator:
 
     def push(self, value: int) -> None:
         if len(self.stack) >= STACK_LIMIT:
-            raise DwarfError(PART, self.cursor.at, f"the stack has more than {STACK_LIMIT} values")
+            raise DwarfError(PART, self.cursor.offset, f"the stack has more than {STACK_LIMIT} values")
         self.stack.append(value & self.mask)
 
     def pop(self) -> int:
@@ -89,7 +89,7 @@ class _Evaluator:
     def peek(self, depth: int, *, remove: bool = False) -> int:
         if depth >= len(self.stack):
             raise DwarfError(
-                PART, self.cursor.at, f"an operation needs more operands than the {len(self.stack)} on the stack"
+                PART, self.cursor.offset, f"an operation needs more operands than the {len(self.stack)} on the stack"
             )
         return self.stack.pop(-1 - depth) if remove else self.stack[-1 - depth]
 
@@ -99,7 +99,7 @@ class _Evaluator:
     def register(self, number: int) -> int:
         value = self.registers.get(number)
         if value is None:
-            raise DwarfError(PART, self.cursor.at, f"the value of register {number} is unknown")
+            raise DwarfError(PART, self.cursor.offset, f"the value of register {number} is unknown")
         return value
 
     def load(self, size: int) -> int:
@@ -108,10 +108,10 @@ class _Evaluator:
     def run(self) -> int:
         cursor = self.cursor
         steps = 0
-        while cursor.at < cursor.end:
+        while cursor.offset < cursor.end:
             steps += 1
             if steps > STEP_LIMIT:
-                raise DwarfError(PART, cursor.at, f"the expression runs more than {STEP_LIMIT} operations")
+                raise DwarfError(PART, cursor.offset, f"the expression runs more than {STEP_LIMIT} operations")
             self.step(cursor.u8())
         return self.pop()
 
@@ -144,7 +144,7 @@ class _Evaluator:
     def divide(self, code: int) -> None:
         second, first = self.pop(), self.pop()
         if not second:
-            raise DwarfError(PART, self.cursor.at, "division by zero")
+            raise DwarfError(PART, self.cursor.offset, "division by zero")
         if code == Operation.MOD:  # unsigned
             self.push(first % second)
             return
@@ -165,10 +165,10 @@ class _Evaluator:
         distance = cursor.signed(2)
         if code == Operation.BRA and not self.pop():
             return
-        target = cursor.at + distance
+        target = cursor.offset + distance
         if not 0 <= target <= cursor.end:
-            raise DwarfError(PART, cursor.at, f"the branch target {target:#x} is outside the expression")
-        cursor.at = target
+            raise DwarfError(PART, cursor.offset, f"the branch target {target:#x} is outside the expression")
+        cursor.offset = target
 
     def other(self, code: int) -> None:
         cursor, push, pop = self.cursor, self.push, self.pop
@@ -188,7 +188,7 @@ class _Evaluator:
         elif code == Operation.DEREF_SIZE:
             size = cursor.u8()
             if not 1 <= size <= self.bits // 8:
-                raise DwarfError(PART, cursor.at - 1, f"invalid size {size} of DW_OP_deref_size")
+                raise DwarfError(PART, cursor.offset - 1, f"invalid size {size} of DW_OP_deref_size")
             push(self.load(size))
         elif code == Operation.DUP:
             push(self.peek(0))
@@ -212,4 +212,4 @@ class _Evaluator:
         elif code == Operation.NOT:
             push(~pop())
         elif code != Operation.NOP:
-            raise DwarfError(PART, cursor.at - 1, f"operation {code:#x} is not allowed in call frame information")
+            raise DwarfError(PART, cursor.offset - 1, f"operation {code:#x} is not allowed in call frame information")

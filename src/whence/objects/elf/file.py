@@ -270,11 +270,11 @@ class ElfFile(ObjectFile):
 
     def release(self, name: str) -> None:
         """Drop the decompressed bytes of a section; the next use decompresses them again."""
-        found = self.section(name)
-        if found is not None:
-            self._contents.pop(found.index, None)
+        section = self.section(name)
+        if section is not None:
+            self._contents.pop(section.index, None)
             for cache in (self._decompressed, self._ahead):
-                cache.pop((found.file_offset, found.size), None)
+                cache.pop((section.file_offset, section.size), None)
 
     @cached_property
     def _relocations(self) -> Relocations:
@@ -287,12 +287,12 @@ class ElfFile(ObjectFile):
 
         They are read from the file again if necessary. Only whole pages of a mapped file are dropped.
         """
-        found = self.section(section) if isinstance(section, str) else section
+        entry = self.section(section) if isinstance(section, str) else section
         mapped = self._mapped
-        if mapped is None or found is None or not found.in_file:
+        if mapped is None or entry is None or not entry.in_file:
             return
-        first = found.file_offset + start
-        stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
+        first = entry.file_offset + start
+        stop = min(entry.file_offset + (entry.size if end is None else min(end, entry.size)), self.size)
         if first < stop:  # a damaged table puts sections anywhere
             mapped.forget(first, stop)
 
@@ -420,8 +420,8 @@ class ElfFile(ObjectFile):
 
     def may_have_symbol(self, name: str, table: str = ".symtab") -> bool:
         """Return False if the names of the table's symbols do not contain that name. Raises ElfError."""
-        found = self.symbol_table(table)
-        return found is not None and found.may_have(name)
+        symbols = self.symbol_table(table)
+        return symbols is not None and symbols.may_have(name)
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """Return ".symtab" or ".dynsym" as columns; empty if the file has no such table. Raises ElfError."""
@@ -433,9 +433,9 @@ class ElfFile(ObjectFile):
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
         with self.reading():
-            found, problems = read_notes(self.data, self.segments, self.sections, self.order)
+            notes, problems = read_notes(self.data, self.segments, self.sections, self.order)
         self.problems += [problem.in_file(self.path) for problem in problems]
-        return tuple(found)
+        return tuple(notes)
 
     def notes(self) -> tuple[Note, ...]:
         """Return every note of segments and sections, each once."""

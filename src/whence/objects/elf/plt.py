@@ -68,7 +68,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
         table.names_part, "names of stubs", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
         error=ElfError,
     )  # fmt: skip
-    found = []
+    named_stubs = []
     for vaddr, size, slot in jumps:
         if slot < 0:
             symbol = order[~slot] if ~slot < len(order) else 0
@@ -77,8 +77,8 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
         name = _name(elf, table, symbol) if symbol else b""
         if name:
             names.charge(len(name))
-            found.append((vaddr, size, name))
-    return found
+            named_stubs.append((vaddr, size, name))
+    return named_stubs
 
 
 def slot_names(elf: ElfFile) -> dict[int, bytes]:
@@ -125,32 +125,34 @@ def _x86_64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
 
 def _aarch64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
     code = bytes(elf.content(section))
-    words = [word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3])]  # code is little-endian always
+    instructions = [
+        word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3])
+    ]  # code is little-endian always
     index = 0
-    while index + 3 < len(words):
-        first, second = words[index], words[index + 1]
+    while index + 3 < len(instructions):
+        first, second = instructions[index], instructions[index + 1]
         if first & ADRP_X16_MASK != ADRP_X16 or second & LDR_X17_X16_MASK != LDR_X17_X16:
             index += 1
             continue
-        here = section.vaddr + 4 * index
+        vaddr = section.vaddr + 4 * index
         pages = (first >> 5 & 0x7FFFF) << 2 | first >> 29 & 3
         pages -= (pages & 1 << 20) << 1
-        slot = (here & ~0xFFF) + (pages << 12) + (second >> 10 & 0xFFF) * 8
-        marked = index > 0 and words[index - 1] == BTI_C
-        size = 24 if marked or words[index + 3] == AUTIA1716 else 16  # AUTIA1716 precedes the branch
+        slot = (vaddr & ~0xFFF) + (pages << 12) + (second >> 10 & 0xFFF) * 8
+        marked = index > 0 and instructions[index - 1] == BTI_C
+        size = 24 if marked or instructions[index + 3] == AUTIA1716 else 16  # AUTIA1716 precedes the branch
         if slot >= 0:
-            yield here - 4 * marked, size, slot
+            yield vaddr - 4 * marked, size, slot
         index += 4
 
 
 def _relocations(elf: ElfFile, name: str, kind: int, only: set[int] | None = None) -> dict[int, int]:
     """Return slot -> symbol index of the relocations of one kind, in the order of the section."""
     content = elf.content(name)
-    words = array("Q")
-    words.frombytes(content[: len(content) - len(content) % (8 * RELA_WORDS)])
+    numbers = array("Q")
+    numbers.frombytes(content[: len(content) - len(content) % (8 * RELA_WORDS)])
     if elf.order != sys.byteorder:
-        words.byteswap()
-    slots, infos = words[0::RELA_WORDS], words[1::RELA_WORDS]
+        numbers.byteswap()
+    slots, infos = numbers[0::RELA_WORDS], numbers[1::RELA_WORDS]
     return {
         slot: info >> constants.ELF64_R_SYM_SHIFT
         for slot, info in zip(slots, infos)

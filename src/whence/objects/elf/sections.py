@@ -69,16 +69,16 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
             names = bytes(data[offset : offset + size])
     if header.type == constants.ET_REL:
         rows = laid_out(rows)
-    known: dict[int, str] = {}
+    names_by_offset: dict[int, str] = {}
     budget = NAME_SHARING * len(names) + NAME_LIMIT
     sections = []
     for index, (name, *rest) in enumerate(rows):
-        text = known.get(name)
+        text = names_by_offset.get(name)
         if text is None:
             end = names.find(b"\0", name, name + NAME_LIMIT)
             if end < 0 or budget <= 0:
                 end = name
-            text = known[name] = names[name:end].decode("utf-8", "surrogateescape")
+            text = names_by_offset[name] = names[name:end].decode("utf-8", "surrogateescape")
             budget -= end - name
         sections.append(Section(index, text, *rest))
     return tuple(sections)
