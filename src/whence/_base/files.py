@@ -206,7 +206,7 @@ def read_regular(path: str | os.PathLike[str], size: int, *, follow: bool = True
     if "\0" in name:
         return None
     try:
-        with open(open_looked_at(name, follow=follow), "rb") as file:
+        with open(open_examined(name, follow=follow), "rb") as file:
             if os.fstat(file.fileno()).st_size > size:
                 return None
             return file.read(size)
@@ -226,7 +226,7 @@ def read_below(path: str, folders: Sequence[str], size: int) -> bytes | None:
     if not any(os.path.commonpath([real, root]) == root for root in roots):
         return None
     try:
-        with open(open_looked_at(real, follow=False), "rb") as file:
+        with open(open_examined(real, follow=False), "rb") as file:
             if os.fstat(file.fileno()).st_size > size:
                 return None
             if O_PATH and os.path.realpath(f"/proc/self/fd/{file.fileno()}") != real:  # a folder became a link
