@@ -293,7 +293,7 @@ class SymbolicationEndpoints:
             }
 
 
-def function_at(opened: Opened, vaddr: int) -> list[Range]:
+def function_at(opened: OpenedFile, vaddr: int) -> list[Range]:
     """Return the part of the function at a vaddr; none if there is no function."""
     return [part for parts in opened.binary.parts(vaddr) for part in parts if part.vaddr <= vaddr < part.end]
 
