@@ -31,7 +31,7 @@ $(VENV)/.made: pyproject.toml
 
 $(VENV)/.installed: $(SOURCES) | $(VENV)/.made
 	@echo "building whence (a minute or so on the first run)"
-	@$(PIP) --no-build-isolation --no-warn-conflicts $(HOW) .
+	@WHENCE_PROGRESS=$$(test -e /proc/$$$$/fd/2 && echo /proc/$$$$/fd/2 || tty) $(PIP) --no-build-isolation --no-warn-conflicts $(HOW) .
 	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
@@ -125,7 +125,12 @@ guards: $(VENV)/.tested  ## bytes of archives and instruction counts beside the 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
 
-docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a warning
+$(VENV)/.documented: pyproject.toml | $(VENV)/.made
+	@echo "installing what the documentation needs"
+	@$(UV) --compile-bytecode --group docs 2>/dev/null || { $(PIP) --upgrade pip && $(PIP) --group docs; }
+	@touch $@
+
+docs: $(VENV)/.installed $(VENV)/.documented  ## the documentation site, docs/_build/html, without a warning
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
 

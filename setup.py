@@ -8,7 +8,8 @@ object, COMPILED, where whence/kernels/__init__.py finds them.
 import os
 import sys
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -74,6 +75,14 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build"
 
 
+def report(text: str) -> None:
+    """Write a line to the file that WHENCE_PROGRESS names. Pip shows no output of a build before its end."""
+    path = os.environ.get("WHENCE_PROGRESS", "")
+    if os.path.exists(path):
+        with suppress(OSError), open(path, "a") as output:
+            print(text, file=output)
+
+
 class AbiWheel(bdist_wheel):
     """One wheel for CPython 3.11 and every later one."""
 
@@ -102,13 +111,17 @@ class BuildKernels(build_ext):
         ) -> list[str]:
             objects = self.compiler.object_filenames(sources, output_dir=output_dir)
             started = {source: (f"PyInit_{Path(source).stem}", start_function(source)) for source in sources}
+            outdated = [
+                source for source, made in zip(sources, objects)
+                if self.force or newer_group([source, "setup.py", HEADER], made)
+            ]  # fmt: skip
             jobs = [
                 pool.submit(compile_all, [source], output_dir=output_dir, macros=[*macros, started[source]], **settings)
-                for source, made in zip(sources, objects)
-                if self.force or newer_group([source, "setup.py", HEADER], made)
+                for source in outdated
             ]
-            for job in jobs:
+            for number, job in enumerate(as_completed(jobs), 1):
                 job.result()
+                report(f"  compiled kernel {number} of {len(outdated)}")
             return objects
 
         with ThreadPoolExecutor(CORES) as pool:
@@ -131,12 +144,19 @@ def source_of(kernel: str) -> str:
     return str(Path("src", *kernel.split(".")).with_suffix(".py"))
 
 
+def c_file_of(kernel: str) -> str:
+    return str(Path(TRANSLATED, source_of(kernel)).with_suffix(".c"))
+
+
 TRANSLATED = "build/cython-checked" if CHECKED else "build/cython"
+changed = [name for name in KERNELS if newer_group([source_of(name)], c_file_of(name))]
+if changed:
+    report(f"  translating {len(changed)} kernels to C")
 translated = cythonize(
     [extension(name, [source_of(name)]) for name in KERNELS]
     + [extension(SHARED, [str(Path("build", "cython", "_cyutility.c"))])],
     build_dir=TRANSLATED,
-    force=newer_group(["setup.py"], str(Path(TRANSLATED, source_of(KERNELS[0])).with_suffix(".c"))),
+    force=newer_group(["setup.py"], c_file_of(KERNELS[0])),
     shared_utility_qualified_name=SHARED,
     nthreads=0 if sys.platform == "win32" else CORES,
     language_level=3,

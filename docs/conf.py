@@ -1,17 +1,30 @@
 """The documentation site: `make docs` builds it; the reference is made of the parsers and the docstrings."""
 
-import inspect
 import os
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+from whence._base.records import Record
 from whence._version import __version__
 
 project, author, copyright = "whence", "the authors of whence", "the authors of whence"
 release = version = __version__
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+maximum_signature_line_length = 80
+python_use_unqualified_type_names = True
+add_module_names = False
+smartquotes = False
+html_css_files = ["site.css"]
+html_static_path = ["static"]
 html_theme = "furo"
 html_title = f"whence {__version__}"
 myst_enable_extensions = ["linkify", "colon_fence"]
@@ -25,9 +38,9 @@ HERE = Path(__file__).parent
 MODULES = (
     "whence",
     "whence.lidia",
+    "whence.procmap",
     "whence.profiles",
     "whence.gotrace",
-    "whence.procmap",
     "whence.columns",
     "whence._base.errors",
 )
@@ -37,7 +50,7 @@ def commands() -> str:
     """Every command's --help, from its parser."""
     from whence.cli.main import COMMANDS, parser_of
 
-    os.environ["COLUMNS"] = "96"
+    os.environ["COLUMNS"] = "88"  # what the page shows without wrapping
     out = ["# Commands\n", "What `whence COMMAND --help` prints. `whence help COMMAND` prints the same.\n"]
     for name, (module, line) in COMMANDS.items():
         parser = parser_of(name, False, import_module(f"whence.cli.{module}"))
@@ -49,44 +62,125 @@ def commands() -> str:
     return "\n".join(out)
 
 
-def signature(thing: Any) -> str:
-    try:
-        found = str(inspect.signature(thing))
-    except (TypeError, ValueError):
-        return ""
-    return re.sub(r"<[^>]* at 0x[0-9a-f]+>", "...", found)
+def api() -> None:
+    """Write a page for each public module, whose contents autodoc makes of signatures and docstrings."""
+    folder = HERE / "reference" / "api"
+    folder.mkdir(exist_ok=True)
+    for name in MODULES:
+        title = "Errors" if name.endswith(".errors") else name
+        members = f":members: {', '.join(public(name))}"
+        text = f"{title}\n{'=' * len(title)}\n\n.. automodule:: {name}\n   {members}\n   :undoc-members:\n"
+        (folder / f"{name.replace('_base.', '')}.rst").write_text(text)
 
 
-def described(name: str, thing: Any, level: str) -> list[str]:
-    """A public thing's signature and docstring, and those of what a class has."""
-    text = inspect.getdoc(thing) or ""
-    kind = "class " if inspect.isclass(thing) else ""
-    out = [f"{level} {name}\n"]
-    if callable(thing):
-        out.append(f"```python\n{kind}{name}{signature(thing)}\n```\n")
-    if text:
-        out.append(f"```text\n{text}\n```\n")
-    return out
+def exported(name: str) -> dict[str, Any]:
+    """Return the classes and functions that a module exports."""
+    module = import_module(name)
+    words = [word for word in getattr(module, "__all__", vars(module)) if not word.startswith("_")]
+    things = {word: getattr(module, word) for word in words}
+    return {
+        word: thing for word, thing in things.items()
+        if callable(thing) and getattr(thing, "__module__", "").startswith("whence")
+    }  # fmt: skip
 
 
-def api() -> str:
-    """The public names of the public modules, from their docstrings."""
-    out = ["# Python API\n", "Made of the docstrings; `help(whence.open)` shows the same.\n"]
-    for module_name in MODULES:
-        module = import_module(module_name)
-        out += [f"## {module_name}\n", f"```text\n{inspect.getdoc(module) or ''}\n```\n"]
-        for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            if inspect.ismodule(thing) or name.startswith("_"):
-                continue
-            out += described(name, thing, "###")
-            if inspect.isclass(thing):
-                for member, value in sorted(vars(thing).items()):
-                    if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
-                        out += described(
-                            f"{name}.{member}", value.fget if isinstance(value, property) else value, "####"
-                        )
-    return "\n".join(out)
+def public(name: str) -> list[str]:
+    """Return the names that a module exports and no module before it in MODULES."""
+    before = [thing for other in MODULES[: MODULES.index(name)] for thing in exported(other).values()]
+    return [word for word, thing in exported(name).items() if thing not in before]
+
+
+def link_types(app: Any, doctree: Any) -> None:
+    """Point the names of types at their pages. Private types and those of Python become plain text."""
+    pages = {word: f"{name}.{word}" for name in reversed(MODULES) for word in public(name)}
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node.get("refdomain") != "py":
+            continue
+        word = node["reftarget"].rpartition(".")[2]
+        own = f"{node.get('py:module')}.{word}"
+        after = node.next_node(nodes.Text, descend=False, siblings=True)
+        is_generic = word == "Mapping" and after is not None and after.astext().startswith("[")  # collections.abc's
+        target = own if own in pages.values() else pages.get(word, "")
+        if target and not is_generic and (target == own or word not in HOMONYMS):
+            node["reftarget"] = target
+            node["refspecific"] = False
+        else:
+            conditions = node.findall(addnodes.pending_xref_condition)
+            short = next((child for child in conditions if child["condition"] == "resolved"), node)
+            node.replace_self(short.children)
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":  # between a parameter and its description; other hyphens belong to options
+            text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
+
+
+HOMONYMS = ("Kind", "Source")  # types that are not public have these names, too
+CODE = re.compile(r"(``?)(.+?)\1(?=(\w?))")
+SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:")
+CELLS = re.compile(r" {2,}(?=\S)")
+GOOGLE = Config(napoleon_numpy_docstring=False, napoleon_use_ivar=True)
+
+
+def escaped(line: str) -> str:
+    """Return a line of a docstring as reStructuredText: code between backticks, everything else literally."""
+    parts, end = [], 0
+    for match in CODE.finditer(line):
+        parts += [without_markup(line[end : match.start()]), f"``{match[2]}``", "\\ " if match[3] else ""]
+        end = match.end()
+    return "".join([*parts, without_markup(line[end:])])
+
+
+def without_markup(text: str) -> str:
+    return re.sub(r"([*|`]|_(?!\w))", r"\\\1", text)
+
+
+def indented_block(lines: list[str]) -> list[str]:
+    """Return an indented block as reStructuredText: a list for a table of names and descriptions, else code."""
+    rows = [CELLS.split(line.strip()) for line in lines]
+    if any(len(row) % 2 for row in rows):
+        return ["", "::", "", *lines, ""]
+    pairs = [(row[i], row[i + 1]) for row in rows for i in range(0, len(row), 2)]
+    return ["", *(f"* ``{name.strip('`')}``: {escaped(text)}" for name, text in pairs), ""]
+
+
+def paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    """Yield runs of lines without a blank line, of which all or none are indented."""
+    run: list[str] = []
+    for line in lines:
+        if run and (not line.strip() or line.startswith("    ") != run[0].startswith("    ")):
+            yield run
+            run = []
+        if line.strip():
+            run.append(line)
+    yield run
+
+
+def read_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Turn a docstring into reStructuredText."""
+    out: list[str] = []
+    in_section = False
+    for run in paragraphs([] if lines[:1] and lines[0].startswith("Alias for field number") else lines):
+        if not run:
+            continue
+        is_indented = run[0].startswith("    ")
+        in_section = in_section and is_indented
+        if is_indented and not in_section:
+            out += indented_block(run)
+        elif run[0].lstrip().startswith(">>>"):
+            out += ["", *run, ""]
+        else:
+            if not out or out[-1] not in SECTIONS:
+                out.append("")
+            out += [line if line in SECTIONS else escaped(line) for line in run]
+            in_section = in_section or run[-1] in SECTIONS
+    kind = "method" if what in ("property", "attribute") else what  # napoleon would read their first words as a type
+    lines[:] = GoogleDocstring(out, GOOGLE, app, kind, name, thing, options).lines()
+
+
+def record_signature(app: Any, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, str] | None:
+    """Return the fields of a record as its signature."""
+    if what == "class" and issubclass(thing, Record):
+        return f"({', '.join(thing._fields)})", ""
+    return None
 
 
 def schemas() -> str:
@@ -138,4 +232,7 @@ def schemas() -> str:
 def setup(app: Any) -> None:
     (HERE / "reference" / "arrow.md").write_text(schemas())
     (HERE / "reference" / "commands.md").write_text(commands())
-    (HERE / "reference" / "api.md").write_text(api())
+    api()
+    app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", record_signature)
+    app.connect("doctree-read", link_types)

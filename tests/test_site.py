@@ -104,6 +104,15 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path, en
         assert done.returncode == 0, f"$ {command}\n{done.stderr}"
 
 
+def test_the_commands_of_the_landing_page_run(folder: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    environment = {**environment, "XDG_CACHE_HOME": str(tmp_path)}
+    found = commands(DOCS / "index.md")
+    assert len(found) == 3
+    for command, _ in found:
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
+        assert (done.returncode, bool(done.stdout)) == (0, True), f"$ {command}\n{done.stderr}"
+
+
 def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "NO_COLOR": "1"}
@@ -173,5 +182,22 @@ def test_the_reference_has_every_command_and_the_names_that_whence_exports(site:
 
     told = (site / "reference" / "commands.html").read_text()
     assert all(f"whence {name}" in told for name in COMMANDS)
-    told = (site / "reference" / "api.html").read_text()
-    assert all(f">{name}<" in told for name in whence.__all__ if name[0].isupper() and name != "Frames")
+    page = (site / "reference" / "api" / "whence.html").read_text()
+    assert all(f'id="whence.{name}"' in page for name in whence.__all__ if name[0].isupper() and name != "Frames")
+
+
+def test_signatures_in_the_reference_link_their_types(site: Path) -> None:
+    pages = {path.name: Links(path.read_text()) for path in (site / "reference" / "api").glob("*.html")}
+    assert {"#whence.Binary", "#whence.Stack", "whence.lidia.html#whence.lidia.Table"} <= pages["whence.html"].links
+    assert "whence.html#whence.Process" in pages["whence.profiles.html"].links
+    assert "whence.errors.html#whence._base.errors.LidiaError" in pages["whence.lidia.html"].links
+    assert not any(link.endswith("#whence.Source") for link in pages["whence.gotrace.html"].links)  # another Source
+
+
+def test_the_landing_page_shows_the_picture_the_install_line_and_three_commands(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    text = re.sub(r"<[^>]*>", "", page)
+    assert 'src="_images/flamegraph.svg"' in page
+    assert "pip install whence" in text
+    assert len(re.findall(r"^\$ whence ", text, re.MULTILINE)) == 3
+    assert "which-command.html" in Links(page).links
