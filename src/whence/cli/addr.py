@@ -109,9 +109,9 @@ def run(options: Namespace) -> int:
         return print_functions(path, names, options)
     if not begins_as_archive(path):
         return answer_object(path, lines_of(words), options)
-    from whence.locator.opening import open_binary
+    from whence.binary import open_archive
 
-    with open_binary(path) as binary:
+    with open_archive(path) as binary:
         responder = Responder(binary, options)
         lines = lines_of(words)
         responder.answer_lines(lines.read_ahead(), lines)

@@ -44,8 +44,8 @@ LAST = (1 << 64) - 1
 FUNCTION_TYPES = (constants.STT_FUNC, constants.STT_GNU_IFUNC, constants.STT_NOTYPE)
 ALL = (1 << 63) - 1
 FEW = 4096  # symbols that may concern a few addresses
-NAMES_TIMES = 16  # names may overlap and repeat: together they are at most so many times their bytes,
-NAMES_ALLOWANCE = 1 << 20  # and so many bytes more
+NAMES_TIMES = 16  # names may overlap and repeat: their total is at most this many times the bytes of the table,
+NAMES_ALLOWANCE = 1 << 20  # plus this number of bytes
 MAX_RANGES = 256  # each symbol without a section is looked for in all of them
 
 
