@@ -85,8 +85,9 @@ def explain_elf(
     path that a process knows the file by, if that is another one.
     """
     elf = producers.elf
-    kind = ", ".join([elf.format, f"{elf.bits}-bit", f"{elf.order}-endian", *elf.details.values()])
+    kind = ", ".join([elf.format, f"{elf.bits}-bit", f"{elf.order}-endian"])
     steps = [Step("file", f"{elf.path}: {kind}, build-id {elf.build_id or elf.go_build_id or 'none'}")]
+    steps += [Step(name, value) for name, value in elf.details.items()]
     in_code, more = where_in(elf, vaddr)
     steps += more
     steps.append(Step("plan", str(plan)))

@@ -87,8 +87,11 @@ def sources_of(binary: Binary) -> list[str]:
     elf = producers.elf
     for table in (".symtab", ".dynsym"):
         section = elf.section(table)
-        if section is not None and section.in_file and section.size:
+        if elf.format == "ELF" and section is not None and section.in_file and section.size:
             sources.append(f"{table}: {len(elf.symbols(table).value):,} symbols")
-    if elf.format != "ELF" and elf.has_symtab and len(elf.symbols()) > 1:
-        sources.append(f"symbols: {len(elf.symbols()) - 1:,} with an address")
+    if elf.format != "ELF":
+        for table, what in ((".symtab", "symbols"), (".dynsym", "exports")):
+            count = len(elf.symbols(table)) - 1  # the first one is empty
+            if count > 0:
+                sources.append(f"{what}: {count:,} with an address")
     return sources

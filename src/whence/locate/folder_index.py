@@ -17,7 +17,7 @@ from whence.locate.identity import comparable
 from whence.locate.names import same_name
 from whence.locate.search import FileQuery, Outcome, Tried
 from whence.locate.sources import ENDINGS, Candidate, identify
-from whence.objects.opening import MAGICS
+from whence.objects.opening import is_magic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def is_binary(entry: os.DirEntry[str]) -> bool:
         if entry.name.endswith(ENDINGS):
             return True
         with open(entry.path, "rb") as file:
-            return file.read(4) in MAGICS
+            return is_magic(file.read(4))
     except OSError:
         return False
 

@@ -8,4 +8,5 @@ companions.py  the files that complete an object file, as its readers ask for th
 machines.py    names of machines
 elf            ELF files
 macho          Mach-O files
+pe             PE files
 """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
 
 MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
+DOS_MAGIC = b"MZ"
 FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 BUNDLE = ".dSYM"
 BUNDLE_FILES = 64
@@ -66,10 +67,15 @@ def architectures(path: str) -> tuple[str, ...]:
         return tuple(one.architecture for one in read_slices(data)) if is_fat(data) else ()
 
 
+def is_magic(head: bytes) -> bool:
+    """Return True if the first 4 bytes of a file are those of an object file."""
+    return head in MAGICS or head[:2] == DOS_MAGIC
+
+
 def is_object(path: str | os.PathLike[str]) -> bool:
     """Return True if a file begins like an object file. Raises OSError; ElfError if it is not a regular file."""
     with open_regular(split_architecture(path)[0], ElfError) as (descriptor, _):
-        return os.read(descriptor, 4) in MAGICS
+        return is_magic(os.read(descriptor, 4))
 
 
 def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
@@ -79,6 +85,10 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.macho.file import MachoFile
 
         return MachoFile.in_data(view, path=path)
+    if view[:2] == DOS_MAGIC:
+        from whence.objects.pe.file import PeFile
+
+        return PeFile.from_bytes(data, path)
     return ElfFile.from_bytes(data, path)
 
 
@@ -96,4 +106,8 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
         if architecture:
             fault = f"the file has no architectures to choose from, such as {architecture}"
             raise ElfError("", None, fault, code=WRONG_KIND, path=name)
+        if magic[:2] == DOS_MAGIC:
+            from whence.objects.pe.file import PeFile
+
+            return PeFile.open(name)
     return ElfFile.open(name)

@@ -1,0 +1,131 @@
+"""A PE file, mapped, and access to its tables."""
+
+from __future__ import annotations
+
+from array import array
+
+from whence._base.errors import PeError, naming
+from whence._base.forks import cached_property
+from whence.objects.elf.kernels.constants import PF_R, PF_W, PF_X, PT_LOAD
+from whence.objects.elf.links import read_debug_link
+from whence.objects.elf.segments import Segment
+from whence.objects.mapped import MappedObject
+from whence.objects.pe import layout
+from whence.objects.pe.headers import read_codeview, read_header, read_sections
+from whence.objects.pe.symbols import read_exports, read_function_starts, read_symbol_table, string_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from whence._base.mapped import MappedFile
+    from whence.objects.elf.links import DebugLink
+    from whence.objects.elf.symbols import SymbolTable
+    from whence.objects.pe.headers import PeSection
+
+
+class PeFile(MappedObject):
+    """A PE file as tables: sections, segments, COFF symbols, exports, the ID of its CodeView record.
+
+    Vaddrs are RVAs plus the preferred image base, as in DWARF. A malformed header raises PeError at once; damaged
+    tables are listed in `problems`.
+    """
+
+    error = PeError
+    format = "PE"
+
+    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
+        super().__init__(data, path, mapped, start)
+        with naming(path):
+            self.header = read_header(self.data)
+            self.bits = self.header.bits
+            self.machine = layout.MACHINES.get(self.header.machine, 0)
+            self.entry = self.header.entry
+            self._sections: list[PeSection] = []
+            try:
+                self._sections = read_sections(self.data, self.header)
+            except PeError as error:
+                self.problems.append(error.in_file(path))
+            self._codeview = read_codeview(self.data, self.header, self._sections)
+            self.check()
+
+    @property
+    def kind(self) -> str:
+        return "shared library" if self.header.characteristics & layout.IMAGE_DLL else "executable"
+
+    @property
+    def sections(self) -> Sequence[PeSection]:
+        """Every section by index; section 0 is empty."""
+        return self._sections
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The sections in memory, which the loader maps one by one."""
+        return tuple(
+            Segment(
+                PT_LOAD,
+                PF_R | (PF_X if one.executable else 0) | (PF_W if one.flags & layout.WRITE else 0),
+                one.file_offset,
+                one.vaddr,
+                one.size if one.in_file else 0,
+                one.memory_size,
+                1,
+            )
+            for one in self._sections[1:]
+            if one.allocated
+        )
+
+    @property
+    def build_id(self) -> str:
+        """The GUID of the CodeView record in lowercase hex, as debuggers print it; "" if there is none."""
+        return self._codeview[0]
+
+    @property
+    def details(self) -> dict[str, str]:
+        guid, age, pdb = self._codeview
+        header = self.header
+        facts = {
+            "architecture": layout.NAMES.get(header.machine, f"machine {header.machine:#x}"),
+            "image base": f"{header.base:#x}",
+            "debug id": f"{guid.upper()}{age:X}" if guid else "",
+            "code id": f"{header.time:08X}{header.image_size:x}",
+            "PDB": pdb,
+        }
+        return {name: value for name, value in facts.items() if value}
+
+    @property
+    def debug_link(self) -> DebugLink | None:
+        with self.reading():
+            content = self.content(".gnu_debuglink")
+            return read_debug_link(content, self.order) if len(content) else None
+
+    @cached_property
+    def function_starts(self) -> array[int]:
+        """Vaddrs of functions (.pdata), ascending."""
+        with self.reading():
+            return read_function_starts(self.data, self.header, self._sections)
+
+    @property
+    def has_symtab(self) -> bool:
+        return self.header.symbol_count > 0
+
+    def symbol_names(self) -> memoryview:
+        return string_table(self.data, self.header)
+
+    def read_symbol_table(self) -> SymbolTable | None:
+        return read_symbol_table(self.data, self.header, self._sections, self.function_starts)
+
+    def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
+        """Return the symbols of COFF as ".symtab", or the exports as ".dynsym"."""
+        return self._exports if table == ".dynsym" else super().symbol_table(table)
+
+    @cached_property
+    def _exports(self) -> SymbolTable | None:
+        with self.reading():
+            return read_exports(self.data, self.header, self._sections, self.function_starts)
+
+    def close(self) -> None:
+        self.__dict__.pop("_exports", None)
+        super().close()

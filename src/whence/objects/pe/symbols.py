@@ -1,0 +1,169 @@
+"""COFF's symbol table and the export table as tables of ELF's form; function starts of .pdata.
+
+Symbols have no size: each extends to the next symbol or function start of its section, or to the section's end. On
+32-bit x86 names lose the underscore that compilers put in front.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from itertools import pairwise
+
+from whence._base.errors import PeError, cut_off
+from whence.objects.elf.kernels.constants import STB_GLOBAL, STB_LOCAL, STB_SHIFT, STT_FUNC, STT_NOTYPE, STT_OBJECT
+from whence.objects.elf.symbols import SymbolTable
+from whence.objects.machines import EM_386, EM_X86_64
+from whence.objects.pe import layout
+from whence.objects.pe.headers import offset_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from whence.objects.pe.headers import PeHeader, PeSection
+
+SYMBOL_ENTRY = {32: "<IIIBBH", 64: "<IBBHQQ"}  # ELF's
+UNDERSCORE = ord("_")
+MAX_EXPORTS = 1 << 16  # ordinals have 16 bits
+
+Row = tuple[int, int, int, int]  # name's offset, vaddr, ELF's info, section
+
+
+def read_function_starts(data: memoryview, header: PeHeader, sections: list[PeSection]) -> array[int]:
+    """Return the vaddrs of functions of .pdata, ascending; parts of a function (chained entries) are left out."""
+    rva, size = header.directory(layout.EXCEPTIONS)
+    start = offset_of(rva, header, sections)
+    machine = layout.MACHINES.get(header.machine, 0)
+    if start is None or machine == EM_386:
+        return array("Q")
+    size = min(size, len(data) - start)
+    stride = 12 if machine == EM_X86_64 else 8
+    form = "<III" if stride == 12 else "<II"
+    starts = []
+    previous: PeSection | None = None
+    for begin, *rest in struct.iter_unpack(form, data[start : start + size // stride * stride]):
+        if stride == 12:
+            previous = section_with(rest[1], header, sections, previous)
+            offset = -1 if previous is None else previous.file_offset + rest[1] + header.base - previous.vaddr
+            if 0 <= offset < len(data) and data[offset] & layout.CHAINED:
+                continue
+        if begin:
+            starts.append(header.base + begin)
+    return array("Q", sorted(set(starts)))
+
+
+def section_with(rva: int, header: PeHeader, sections: list[PeSection], first: PeSection | None) -> PeSection | None:
+    """Return the section in the file with an RVA; `first` is tried first."""
+    for section in (first, *sections) if first is not None else sections:
+        if section is not None and section.in_file and 0 <= rva + header.base - section.vaddr < section.size:
+            return section
+    return None
+
+
+def read_symbol_table(
+    data: memoryview, header: PeHeader, sections: list[PeSection], starts: Sequence[int]
+) -> SymbolTable | None:
+    """Return the defined symbols in ELF's form; None without a symbol table. Raises PeError if it is cut off."""
+    if not header.symbol_count:
+        return None
+    size = header.symbol_count * layout.SYMBOL_SIZE
+    if header.symbols_offset + size > len(data):
+        raise cut_off(PeError, "symbol table", None, size, max(0, len(data) - header.symbols_offset))
+    long_names = string_table(data, header)
+    names = bytearray(long_names)
+    if names and names[-1]:
+        names.append(0)
+    strip = layout.MACHINES.get(header.machine) == EM_386
+    rows: list[Row] = []
+    skip = 0
+    table = data[header.symbols_offset : header.symbols_offset + size]
+    for raw, value, index, kind, storage, auxiliary in struct.iter_unpack(layout.SYMBOL, table):
+        if skip:
+            skip -= 1
+            continue
+        skip = auxiliary
+        if storage not in (layout.CLASS_EXTERNAL, layout.CLASS_STATIC) or not 0 < index < len(sections):
+            continue
+        section = sections[index]
+        if not section.allocated or (storage == layout.CLASS_STATIC and auxiliary and kind != layout.FUNCTION_TYPE):
+            continue  # the symbol of a section
+        if raw[:4] == b"\0\0\0\0":
+            name = int.from_bytes(raw[4:], "little")
+            if not 4 <= name < len(long_names):
+                continue
+        else:
+            name = len(names)
+            names += raw.rstrip(b"\0") + b"\0"
+        name += strip and names[name] == UNDERSCORE
+        type_ = STT_FUNC if kind == layout.FUNCTION_TYPE else STT_NOTYPE
+        bind = STB_GLOBAL if storage == layout.CLASS_EXTERNAL else STB_LOCAL
+        rows.append((name, section.vaddr + value, bind << STB_SHIFT | type_, index))
+    return as_elf(rows, memoryview(bytes(names)), header, sections, starts)
+
+
+def string_table(data: memoryview, header: PeHeader) -> memoryview:
+    """Return the string table after the symbols, with its size in the first 4 bytes; as much as the file has."""
+    start = header.names_offset
+    if not header.symbols_offset or start + 4 > len(data):
+        return data[:0]
+    return data[start : start + int.from_bytes(data[start : start + 4], "little")]
+
+
+def read_exports(
+    data: memoryview, header: PeHeader, sections: list[PeSection], starts: Sequence[int]
+) -> SymbolTable | None:
+    """Return the exported names in ELF's form; None without exports. Names outside the directory's section are left
+    out, as are forwarders.
+    """
+    rva, size = header.directory(layout.EXPORTS)
+    home = section_with(rva, header, sections, None)
+    if home is None:
+        return None
+    low = home.vaddr - header.base
+    content = data[home.file_offset : home.file_offset + home.size]
+
+    def words(form: str, at_rva: int, count: int) -> list[int]:
+        offset, width = at_rva - low, struct.calcsize(form)
+        if not 0 <= offset < len(content):
+            return []
+        count = min(count, MAX_EXPORTS, max(0, len(content) - offset) // width)
+        return list(struct.unpack_from(f"<{count}{form}", content, offset))
+
+    if rva - low + 40 > len(content):
+        return None
+    address_count, name_count, addresses, name_pointers, ordinals = struct.unpack_from("<5I", content, rva - low + 20)
+    functions = words("I", addresses, address_count)
+    rows: list[Row] = []
+    for pointer, ordinal in zip(words("I", name_pointers, name_count), words("H", ordinals, name_count), strict=False):
+        target = functions[ordinal] if ordinal < len(functions) else 0
+        if not low <= pointer < low + len(content) or not target or rva <= target < rva + size:
+            continue
+        vaddr = header.base + target
+        section = next((one for one in sections if one.vaddr <= vaddr < one.vaddr + one.memory_size), None)
+        if section is not None:
+            type_ = STT_FUNC if section.executable else STT_OBJECT
+            rows.append((pointer - low, vaddr, STB_GLOBAL << STB_SHIFT | type_, section.index))
+    return as_elf(rows, content, header, sections, starts)
+
+
+def as_elf(
+    rows: Iterable[Row], names: memoryview, header: PeHeader, sections: Sequence[PeSection], starts: Iterable[int]
+) -> SymbolTable:
+    """Return symbols in ELF's form, each with the size up to what follows it."""
+    rows = list(rows)
+    ends = sorted({row[1] for row in rows}.union(starts))
+    following = dict(pairwise(ends))
+    form = struct.Struct(SYMBOL_ENTRY[header.bits])
+    entries = [bytes(form.size)]
+    top = (1 << header.bits) - 1
+    for name, vaddr, info, index in rows:
+        limit = min(sections[index].vaddr + sections[index].memory_size, top)
+        length = max(0, min(following.get(vaddr, limit), limit) - vaddr)
+        if vaddr > top:
+            continue
+        if header.bits == 64:
+            entries.append(form.pack(name, info, 0, index, vaddr, length))
+        else:
+            entries.append(form.pack(name, vaddr, length, info, 0, index))
+    return SymbolTable(memoryview(b"".join(entries)), names, memoryview(b""), "string table")
