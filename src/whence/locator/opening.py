@@ -49,8 +49,9 @@ def open_binary(
     ...     print(binary.lookup(0x28150))
 
     Args:
-        path: an object file (ELF, Mach-O, PE), or an archive, which may be compressed by gzip or zstd: a path, the
-            bytes of the file, or an open binary file. The path of a slice of a fat file is FILE:ARCHITECTURE.
+        path: an object file (ELF, Mach-O, PE, WebAssembly), or an archive, which may be compressed by gzip
+            or zstd: a path, the bytes of the file, or an open binary file. The path of a slice of a fat file is
+            FILE:ARCHITECTURE.
         locator: where separate debug files and archives of stripped files are: a Locator, a Store, or a path or
             address. By default, debug files in /usr/lib/debug and next to the file.
         options: what to read and how to render it.

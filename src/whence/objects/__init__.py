@@ -9,4 +9,5 @@ machines.py    names of machines
 elf            ELF files
 macho          Mach-O files
 pe             PE files
+wasm           WebAssembly modules
 """

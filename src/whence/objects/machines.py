@@ -27,10 +27,13 @@ __all__ = [
     "EM_PPC64",
     "EM_RISCV",
     "EM_S390",
+    "EM_WASM",
     "EM_X86_64",
     "MACHINES",
     "machine_name",
 ]
+
+EM_WASM = 0x4157  # no number of the gABI: WebAssembly has no ELF files; LLVM uses this one
 
 MACHINES = {
     EM_386: "i386",
@@ -46,6 +49,7 @@ MACHINES = {
     EM_RISCV: "riscv",
     EM_BPF: "bpf",
     EM_LOONGARCH: "loongarch",
+    EM_WASM: "wasm32",
 }
 
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
 DOS_MAGIC = b"MZ"
+WASM_MAGIC = b"\0asm"
 FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 BUNDLE = ".dSYM"
 BUNDLE_FILES = 64
-MAGICS = (b"\x7fELF", *MACHO_MAGICS, *FAT_MAGICS)
+MAGICS = (b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS)
 
 
 def split_architecture(path: str | os.PathLike[str]) -> tuple[str, str]:
@@ -89,6 +90,10 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.pe.file import PeFile
 
         return PeFile.from_bytes(data, path)
+    if view[:4] == WASM_MAGIC:
+        from whence.objects.wasm.file import WasmFile
+
+        return WasmFile.from_bytes(data, path)
     return ElfFile.from_bytes(data, path)
 
 
@@ -110,4 +115,8 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
             from whence.objects.pe.file import PeFile
 
             return PeFile.open(name)
+        if magic == WASM_MAGIC:
+            from whence.objects.wasm.file import WasmFile
+
+            return WasmFile.open(name)
     return ElfFile.open(name)

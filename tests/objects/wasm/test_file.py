@@ -1,0 +1,195 @@
+"""WebAssembly modules as tables and through the commands: forged ones, damaged ones, and one of a real linker."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.forge.dwarf import Debug, Die, function
+from tests.forge.lines import uleb
+from tests.forge.mutations import mutated
+from whence._base.errors import DwarfError, ObjectError
+from whence.objects.elf.function_symbols import functions
+from whence.objects.opening import open_object
+from whence.objects.wasm import WasmFile
+from whence.producers import Producers
+
+BODY = bytes(0x20)
+SOURCE = """
+volatile int sink;
+static inline __attribute__((always_inline)) int square(int x) { sink = x; return x * x; }
+__attribute__((noinline)) int sum(int n) {
+    int total = 0;
+    for (int i = 0; i < n; i++) total += square(i) + sink;
+    return total;
+}
+int start(void) { return sum(sink) & square(sink + 1); }
+"""
+
+
+def name(text: str) -> bytes:
+    return uleb(len(text.encode())) + text.encode()
+
+
+def section(number: int, content: bytes) -> bytes:
+    return bytes([number]) + uleb(len(content)) + content
+
+
+def custom(title: str, content: bytes) -> bytes:
+    return section(0, name(title) + content)
+
+
+def names(*rows: tuple[int, str]) -> bytes:
+    listed = uleb(len(rows)) + b"".join(uleb(index) + name(text) for index, text in rows)
+    return custom("name", b"\x01" + uleb(len(listed)) + listed)
+
+
+def module(*more: bytes, bodies: int = 3, imports: Sequence[bytes] = ()) -> bytes:
+    out = b"\0asm" + struct.pack("<I", 1)
+    if imports:
+        out += section(2, uleb(len(imports)) + b"".join(imports))
+    if bodies:
+        out += section(10, uleb(bodies) + (uleb(len(BODY)) + BODY) * bodies)
+    return out + b"".join(more)
+
+
+IMPORTS = [
+    name("env") + name("f") + b"\x00\x00", name("env") + name("m") + b"\x02\x01\x01\x02",
+    name("env") + name("g") + b"\x03\x7f\x00", name("env") + name("t") + b"\x01\x70\x00\x01",
+]  # fmt: skip
+
+
+def named(file: WasmFile) -> list[tuple[int, int, str]]:
+    table = functions(file)
+    return [
+        (start, size, table.strings.text(ref))
+        for start, size, ref in zip(table.vaddr, table.length, table.function, strict=True)
+    ]
+
+
+def small() -> bytes:
+    root = Die(0x11, [(0x03, 0x08, "a.c")], [function("f", 2, 0x20), function("dropped", 0, 0x10)])
+    sections = Debug(address_size=4).unit(root).contents()
+    return module(*(custom(f".debug_{title}", data) for title, data in sections.items()), names((0, "f"), (2, "last")))
+
+
+def test_functions_are_named_by_index_after_the_imports() -> None:
+    data = module(names((0, "imported"), (1, "first"), (3, "third"), (9, "none")), imports=IMPORTS)
+    with WasmFile.from_bytes(data) as file:
+        assert list(file.function_starts) == [2, 0x23, 0x44]
+        assert named(file) == [(2, 0x20, "first"), (0x44, 0x20, "third")]
+        assert file.code_ranges() == [(2, 0x64)]
+        assert file.file_offset_of(2) == data.index(BODY)
+
+
+def test_exports_name_functions_that_the_name_section_does_not() -> None:
+    exports = section(7, uleb(2) + name("run") + b"\x00\x01" + name("memory") + b"\x02\x00")
+    with WasmFile.from_bytes(module(exports)) as file:
+        assert named(file) == [(0x23, 0x20, "run")]
+
+
+def test_build_id_and_links_to_debug_info_are_reported() -> None:
+    more = [
+        custom("build_id", b"\x04\x01\x02\x03\x04"), custom("external_debug_info", name("a.debug.wasm")),
+        custom("sourceMappingURL", name("a.map")),
+    ]  # fmt: skip
+    with WasmFile.from_bytes(module(*more)) as file:
+        assert file.build_id == "01020304"
+        assert (file.details["external debug info"], file.details["source map"]) == ("a.debug.wasm", "a.map")
+        assert file.details["code offset"] == hex(file.code_offset) == "0xa"
+
+
+def test_a_size_padded_to_five_bytes_is_read_and_a_longer_one_is_not() -> None:
+    padded = b"\0asm\1\0\0\0" + b"\x0a\xe4\x80\x80\x80\x00" + uleb(3) + (uleb(len(BODY)) + BODY) * 3
+    with WasmFile.from_bytes(padded) as file:
+        assert len(file.function_starts) == 3
+    with WasmFile.from_bytes(b"\0asm\1\0\0\0\x0a" + b"\xff" * 9) as file:
+        assert "more than 5 bytes" in str(file.problems[0])
+
+
+def test_a_component_is_refused() -> None:
+    with pytest.raises(ObjectError, match=r"the version is 0x1000d \(a component\), expected 1"):
+        WasmFile.from_bytes(b"\0asm" + struct.pack("<I", 0x1000D))
+
+
+def test_commands_and_open_read_a_module_and_leave_out_dropped_functions(tmp_path: Path) -> None:
+    path = tmp_path / "a.wasm"
+    path.write_bytes(small())
+    with whence.open(path) as binary:
+        assert [frame.function for frame in binary.lookup(4)] == ["f"]
+        assert [frame.function for frame in binary.lookup(0x45)] == ["last"]
+        assert binary.lookup(0x24) == ()
+    run = [sys.executable, "-m", "whence"]
+    answer = subprocess.run([*run, "addr", path, "4"], capture_output=True, text=True, check=True)
+    assert answer.stdout.split()[0] == "f"
+    archive = tmp_path / "a.lidia"
+    subprocess.run([*run, "lidia", "create", path, "-o", archive], capture_output=True, check=True)
+    with whence.open(archive) as binary:
+        assert [frame.function for frame in binary.lookup(4)] == ["f"]
+    answer = subprocess.run([*run, "explain", path, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["type"] == "module, 32-bit, wasm32"
+
+
+def read_all(data: bytes) -> None:
+    """Read everything that names addresses; damage raises an error of whence or is reported."""
+    try:
+        with WasmFile.from_bytes(data) as file, Producers(file) as producers:
+            table = producers.ranges()
+            for ref in table.function:
+                table.strings.text(ref)
+            list(producers.all_problems())
+    except (ObjectError, DwarfError):
+        return
+
+
+def test_truncations_flipped_bits_and_mutations_raise_only_errors_of_whence() -> None:
+    data, dice = small(), random.Random(20261128)
+    for size in range(len(data)):
+        read_all(data[:size])
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        read_all(bytes(flipped))
+    for _ in range(1000):
+        read_all(mutated(data, dice))
+
+
+def test_whole_chains_of_a_real_module_are_those_of_llvm_symbolizer(tmp_path: Path) -> None:
+    tools = [shutil.which(tool) for tool in ("clang-19", "wasm-ld-19", "llvm-symbolizer-19")]
+    if None in tools:
+        pytest.skip("clang-19, wasm-ld-19 and llvm-symbolizer-19 are not installed")
+    clang, linker, symbolizer = map(str, tools)
+    (tmp_path / "a.c").write_text(SOURCE)
+    flags = ["--target=wasm32", "-g", "-O1", "-ffreestanding"]
+    subprocess.run([clang, *flags, "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True)
+    command = [linker, "--no-entry", "--export=start", "--build-id", "a.o", "-o", "a.wasm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    path = tmp_path / "a.wasm"
+    with open_object(path) as file:
+        vaddrs = [vaddr for start, end in file.code_ranges() for vaddr in range(start, end)]
+        assert len(file.build_id) == 32
+    options = ["--output-style=JSON", "--no-demangle", f"--obj={path}"]
+    given = "\n".join(map(hex, vaddrs))
+    done = subprocess.run([symbolizer, *options], input=given, capture_output=True, text=True, check=True)
+    theirs = [
+        [(each["FunctionName"], each["FileName"], each["Line"], each["Column"]) for each in json.loads(line)["Symbol"]]
+        for line in done.stdout.splitlines()
+    ]
+    with whence.open(path, columns=True) as binary:
+        ours = [[(one.function, one.file, one.line, one.column) for one in binary.lookup(vaddr)] for vaddr in vaddrs]
+    # llvm-symbolizer takes the outermost name from the name section, by offsets in the file, so that name is left out
+    for vaddr, us, them in zip(vaddrs, ours, theirs, strict=True):
+        if us and us[0][1]:
+            assert [frame[1:] for frame in us] == [frame[1:] for frame in them], hex(vaddr)
+            assert [frame[0] for frame in us[:-1]] == [frame[0] for frame in them[:-1]], hex(vaddr)
+    assert sum(map(bool, ours)) > len(vaddrs) * 0.9
+    assert sum(len(chain) > 1 for chain in ours) > 10
