@@ -37,7 +37,7 @@ def run(*words: str | Path, encoding: str = "utf-8:strict", shell: str = "") -> 
 def test_output_that_can_not_be_written_is_told_in_one_line(words: list[str], shell: str, program: Path) -> None:
     done = run(words[0], program, *words[1:], shell=shell)
     assert done.returncode == 3
-    assert done.stderr in (b"whence: Bad file descriptor\n", b"whence: No space left on device\n")
+    assert done.stderr in (b"whence: stdout: Bad file descriptor\n", b"whence: stdout: No space left on device\n")
 
 
 def test_a_closed_stdin_is_an_empty_one(program: Path) -> None:
@@ -104,3 +104,15 @@ def test_a_file_that_is_not_regular_is_reported_and_not_waited_for(words: list[s
     assert done.stderr.startswith("whence: ")
     assert str(path) in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_stdout_is_named_and_a_full_stderr_keeps_the_exit_code() -> None:
+    words = [sys.executable, "-m", "whence"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*words, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (3, "whence: stdout: No space left on device\n")
+        done = subprocess.run([*words, "profile", "-", "-o", "-"], input="main 1\n", stdout=full,
+                              stderr=subprocess.PIPE, text=True)  # fmt: skip
+        assert (done.returncode, done.stderr) == (3, "whence: stdout: No space left on device\n")
+        assert subprocess.run([*words, "nosuch"], stderr=full).returncode == 2

@@ -12,16 +12,18 @@ import io
 import os
 import stat
 import sys
+from contextlib import contextmanager
 
 from whence._base.errors import WrongUse, escaped, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, BinaryIO, TextIO
 
     from _typeshed import ReadableBuffer as Buffer
 
+STDOUT, STDERR = "stdout", "stderr"  # in messages
 MESSAGE_LENGTH = 1000  # characters of a message on stderr: arguments of any length are repeated in them
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are not UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
@@ -45,27 +47,48 @@ def prepare() -> None:
         sys.stdin.reconfigure(errors="surrogateescape")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="whence")
-    for stream in (sys.stdout, sys.stderr):
+    for stream, name in ((sys.stdout, STDOUT), (sys.stderr, STDERR)):
         if not isinstance(stream.write, _Guard):
-            stream.write = _Guard(stream.write)  # type: ignore[method-assign]
+            stream.write = _Guard(stream.write, name)  # type: ignore[method-assign]
+            stream.flush = naming_stream(name)(stream.flush)  # type: ignore[method-assign]
 
 
 class _Guard:
-    """The `write` of a text stream, which escapes what a terminal acts on."""
+    """The `write` of a text stream, which escapes what a terminal acts on. Errors have the stream's name."""
 
-    def __init__(self, write: Callable[[str], int]) -> None:
-        self.write = write
+    def __init__(self, write: Callable[[str], int], name: str) -> None:
+        self.write, self.name = write, name
 
     def __call__(self, text: str) -> int:
-        if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-            self.write(text.translate(ESCAPES))
-            return len(text)
-        return self.write(text)
+        try:
+            if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
+                self.write(text.translate(ESCAPES))
+                return len(text)
+            return self.write(text)
+        except OSError as error:
+            error.filename = self.name
+            raise
+
+
+@contextmanager
+def naming_stream(name: str) -> Iterator[None]:
+    """Set the filename of an OSError that has none, for a block that writes to a stream."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
 
 
 def complain(message: object, program: str = "whence") -> None:
-    """Print a message on stderr, with unprintable characters escaped and the middle of a long one left out."""
-    print(f"{program}: {shortened(plain(message))}", file=sys.stderr)
+    """Print a message on stderr, with unprintable characters escaped and the middle of a long one left out.
+
+    A message that stderr cannot take is dropped: the exit code still tells.
+    """
+    try:
+        print(f"{program}: {shortened(plain(message))}", file=sys.stderr)
+    except OSError:
+        return
 
 
 def shortened(text: str) -> str:

@@ -13,7 +13,7 @@ from itertools import chain
 
 from whence._base.errors import ElfError, shown
 from whence._base.files import open_regular, write_all
-from whence._base.streams import complain
+from whence._base.streams import STDOUT, complain, naming_stream
 from whence._base.words import STDIN, is_address, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import LOCATOR_DEFAULTS, add_locator_options, add_name_options
@@ -246,8 +246,9 @@ def closed(binary: Binary) -> Iterator[Binary]:
 
 def write(answers: bytes) -> None:
     """Write answers to stdout after flushing printed text."""
-    sys.stdout.flush()
-    write_all(sys.stdout.fileno(), answers)
+    with naming_stream(STDOUT):
+        sys.stdout.flush()
+        write_all(sys.stdout.fileno(), answers)
 
 
 class Lines:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from whence._base.files import write_all
-from whence._base.streams import complain
+from whence._base.streams import STDOUT, complain, naming_stream
 from whence._base.words import STDIN, plain
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 BLOCK = 1 << 20
-STDOUT = "stdout"  # in messages
 
 
 def configure(parser: Parser) -> None:
@@ -129,11 +128,8 @@ def copy(log: LogFilter, descriptor: int) -> None:
 
 def write(text: bytes) -> None:
     """Write to stdout. The filename of an OSError is STDOUT."""
-    try:
+    with naming_stream(STDOUT):
         write_all(sys.stdout.fileno(), text)
-    except OSError as error:
-        error.filename = STDOUT
-        raise
 
 
 def report_reasons(places: Places) -> None:
