@@ -198,3 +198,31 @@ def test_ctrl_c_ends_the_profile_of_a_process(busy: Path, tmp_path: Path) -> Non
     assert sampling.returncode == 0, err
     assert "samples in" in err
     assert os.path.getsize(tmp_path / "x.pb")
+
+
+@pytest.mark.parametrize("out", ["missing/cpu.pb.gz", "folder", "missing/cpu.html"])
+def test_an_output_that_cannot_be_written_is_an_error_before_the_command_runs(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    assert main(["record", "--by", "whence", "-o", out, "--", "touch", "ran"]) == 3
+    fault = "Is a directory" if out == "folder" else "No such file or directory"
+    assert capfd.readouterr().err.endswith(f": {fault}\n")
+    assert not Path("ran").exists()
+
+
+def test_a_command_that_cannot_be_run_has_a_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "app.c").write_text("int main;\n")
+    for command, fault in (
+        (str(tmp_path), "a folder, not a command"),
+        (str(tmp_path / "app.c"), "not executable (see chmod +x)"),
+        (str(tmp_path / "app"), "no such command"),
+    ):
+        assert main(["record", "--", command]) == 2
+        assert capfd.readouterr().err == f"whence: record: {command}: {fault}\n"
+
+
+def test_a_missing_process_is_an_error_before_perf_is_tried(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--pid", "4194305"]) == 3
+    assert capfd.readouterr().err == "whence: there is no process 4194305\n"

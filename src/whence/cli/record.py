@@ -6,6 +6,7 @@ was recorded is written.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -124,6 +125,8 @@ def run(options: Namespace) -> int:
     options.sort = "self"
     top, options.top = options.top, None
     format = format_asked(options) or "pprof"
+    for path in (profile_path, page):
+        check_writable(path)
     profile = record(target, options)
     count = sum(profile.samples.values[0]) if profile.samples.values else 0
     if not count:
@@ -144,9 +147,30 @@ def target_of(options: Namespace) -> Target:
     if bool(command) == (options.pid is not None):
         raise WrongUse("record: give either -- COMMAND... or --pid PID")
     if command and shutil.which(command[0]) is None:
-        remedy = f": did you mean ./{command[0]}?" if os.access(command[0], os.X_OK) else ""
-        raise WrongUse(f"record: {command[0]}: no such command{remedy}")
+        raise WrongUse(f"record: {command[0]}: {command_problem(command[0])}")
+    if not command and os.path.isdir("/proc/self") and not os.path.isdir(f"/proc/{options.pid}"):
+        raise ProcessLookupError(errno.ESRCH, f"there is no process {options.pid}")
     return Target(command, options.pid or 0)
+
+
+def command_problem(command: str) -> str:
+    """Return why a command can't be run, and what to do."""
+    if os.path.isdir(command):
+        return "a folder, not a command"
+    if os.path.dirname(command) and os.path.exists(command):
+        return "not executable (see chmod +x)"
+    return "no such command" + (f": did you mean ./{command}?" if os.access(command, os.X_OK) else "")
+
+
+def check_writable(path: str) -> None:
+    """Raise OSError if a file can't be written, before time is spent on a recording."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def outputs(path: str) -> tuple[str, str]:
