@@ -288,6 +288,15 @@ def test_a_recording_of_a_killed_recorder_is_read_to_its_end() -> None:
     assert any("killed" in note for note in profile.notes)
 
 
+def test_a_recording_without_the_sections_after_its_data_is_noted_as_truncated() -> None:
+    forge = Forge()
+    data = bytearray(forge.file(recording(forge)))
+    data[72:104] = b"\xff" * 32  # nearly all features are claimed
+    profile = read(bytes(data))
+    assert stacks(profile) == EXPECTED
+    assert any("the file is truncated" in note for note in profile.notes)
+
+
 def test_unused_fields_are_skipped() -> None:
     kind = KIND
     for bit in (

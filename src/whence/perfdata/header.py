@@ -37,6 +37,7 @@ class RecordingHeader(Record):
     events: list[tuple[Attribute, tuple[int, ...]]] = field(default_factory=list)
     features: Features = field(default_factory=Features)
     was_killed: bool = False
+    was_cut: bool = False  # the sections after the data are missing
 
 
 def read(source: ByteSource) -> RecordingHeader:
@@ -64,7 +65,7 @@ def read(source: ByteSource) -> RecordingHeader:
     header = RecordingHeader(big, False, (data, max(end, data)), was_killed=data_size == 0)
     header.events = read_attributes(source, order, entry, table, table_size)
     if data_size:
-        read_features(source, order, head, data + data_size, header.features)
+        header.was_cut = not read_features(source, order, head, data + data_size, header.features)
         named = header.features.events
         if len(named) == len(header.events):
             header.events = [(event, ids) for (event, _), (_, ids) in zip(named, header.events, strict=True)]
@@ -97,8 +98,8 @@ def read_attributes(
     return events
 
 
-def read_features(source: ByteSource, order: str, head: bytes, table: int, features: Features) -> None:
-    """Read the sections after the data, in the order of their bits."""
+def read_features(source: ByteSource, order: str, head: bytes, table: int, features: Features) -> bool:
+    """Read the sections after the data, in the order of their bits. Return False if they are not in the file."""
     # a recorder of the other byte order may have written the bitmap as 64-bit or as 32-bit words: with the wrong size
     # the table points outside the file
     for word in ("Q", "I"):
@@ -112,7 +113,8 @@ def read_features(source: ByteSource, order: str, head: bytes, table: int, featu
         if all(offset + size <= source.size for offset, size in sections):
             break
     else:
-        return
+        return False
     for bit, (offset, size) in zip(bits, sections, strict=True):
         if size <= MOST_FEATURE:
             features.read(bit, bytes(source.read(offset, size)), order == ">")
+    return True

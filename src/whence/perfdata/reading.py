@@ -292,6 +292,8 @@ class RecordingReader:
             self.note("AUX data (hardware traces such as Intel PT) is not read")
         if self.header.was_killed:
             self.note("the recorder was killed before it wrote build-ids, hostname and times")
+        if self.header.was_cut:
+            self.note("the file is truncated: build-ids, hostname and times after the data are missing")
         profile.notes = self.notes
 
 
