@@ -97,6 +97,16 @@ def test_texts_of_csv_are_decimal_where_none_has_a_letter(folder: Path) -> None:
     assert json.loads((folder / "out.jsonl").read_text())["function"] == "inner"
 
 
+def test_the_suggested_command_for_a_csv_table_works(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "plain.csv"
+    path.write_text(f"build_id,address\n{ONE},1048\n")
+    assert run(folder, str(path)) == 0
+    suggestion = capsys.readouterr().out.partition("to name them: whence columns ")[2].partition(" (")[0]
+    words = suggestion.replace("named.csv", str(folder / "named.csv")).split()
+    assert run(folder, *words) == 0
+    assert (folder / "named.csv").exists()
+
+
 def test_pipes(folder: Path) -> None:
     data = written(folder, "parquet").read_bytes()
     done = subprocess.run(

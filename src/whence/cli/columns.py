@@ -108,6 +108,8 @@ def run(options: Namespace) -> int:
 
 def describe(reader: TableReader, options: Namespace) -> int:
     """Print which columns of a table would be used, and what to run. Returns 1 if a column is missing."""
+    from whence.columns.tables import TableKind
+
     names = list(reader.schema.names)
     rows = f", {counted(reader.rows, 'row')}" if reader.rows else ""
     print(f"{plain(reader.name)}: {reader.kind.word}{rows}")
@@ -128,7 +130,13 @@ def describe(reader: TableReader, options: Namespace) -> int:
     if missing:
         return SOME_UNKNOWN
     ending = reader.kind.value[1][0]
-    print(f"to name them: whence columns {plain(options.table)} -o named{ending} (--leaf: the innermost frame only)")
+    # a CSV file can't have lists of frames
+    how = (
+        " --leaf (--exploded: a row for each frame)"
+        if reader.kind is TableKind.CSV
+        else " (--leaf: the innermost frame only)"
+    )
+    print(f"to name them: whence columns {plain(options.table)} -o named{ending}{how}")
     return ANSWERED
 
 
