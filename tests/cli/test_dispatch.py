@@ -191,9 +191,9 @@ def test_a_pid_gives_stacks_or_names() -> None:
 
 def test_what_no_command_reads_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
+    assert main([str(tmp_path / "empty")]) == 3
     (tmp_path / "picture").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(64))
     for name, message in (
-        ("empty", "the file is empty"),
         ("picture", "no command reads this kind of file"),
         (".", "a folder: give a file in it, or add it to a store"),
     ):
@@ -208,3 +208,14 @@ def test_the_hint_shows_the_full_command(program: Path, capfd: pytest.CaptureFix
     said = capfd.readouterr()
     assert said.err == f"whence: {program} is an ELF file: whence explain {program}\n"
     assert "sources of names" in said.out
+
+
+def test_a_file_that_has_no_addresses_refuses_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("    #0 0x1200  (app+0x1200)\n")
+    assert main([str(log), "0x1200"]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"whence: {log}: text, which has no addresses to give: give those of a program: whence PROGRAM ADDRESS...\n"
+    )

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from whence._base.errors import ElfError, WrongUse, plain
+from whence._base.errors import ElfError, WrongUse, empty_file, plain
 from whence._base.files import open_regular
 from whence._base.streams import complain, shortened
 from whence._base.words import is_address
@@ -79,6 +79,10 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
             path, kind, rest = rest[0], other, ["--binary", path, *rest[1:]]
         elif other in PROGRAMS and kind.takes_binary:
             rest = ["--binary", *rest]
+    if rest and is_address(rest[0]) and not kind.with_addresses and not os.path.lexists(rest[0]):
+        raise WrongUse(
+            f"{path}: {kind.what}, which has no addresses to give: give those of a program: whence PROGRAM ADDRESS..."
+        )
     addresses = (rest and not rest[0].startswith("-")) or any(map(is_address, rest))
     line = (kind.with_addresses or kind.command) if addresses else kind.command
     if not line:
@@ -91,7 +95,7 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
 
 
 def kind_of(path: str) -> InputKind:
-    """Return what a file is, by its content. Raises WrongUse for content that no command reads; OSError."""
+    """Return what a file is, by its content. Raises WrongUse if no command reads it; FormatError; OSError."""
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, "data")):  # perf record --threads
             return PROFILE
@@ -99,7 +103,7 @@ def kind_of(path: str) -> InputKind:
     with open_regular(path, ElfError) as (descriptor, _):
         head = os.read(descriptor, HEAD)
     if not head:
-        raise WrongUse(f"{path}: the file is empty")
+        raise empty_file(ElfError).in_file(path)
     if head.startswith(ELF_MAGIC):
         is_big = head[5:6] == b"\2"
         return CORE if int.from_bytes(head[E_TYPE], "big" if is_big else "little") == ET_CORE else ELF
