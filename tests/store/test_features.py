@@ -269,7 +269,7 @@ def test_the_commands_for_processes_requests_and_garbage_collection(
         child.kill()
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert any("[vdso]" in one["file"] and one["outcome"] == "added" for one in found)
-    main(["addr", str(files.stripped), hex(files.vaddr), "--store", place])
+    main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, "--record-missing"])
     capsys.readouterr()
     assert main(["store", "wanted", place, "--json"]) == 0
     (one,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
