@@ -230,7 +230,8 @@ def test_addresses_in_a_closed_pipe_are_read_before_debug_info_is_decompressed(
         with os.fdopen(write_end if ends else os.dup(write_end), "wb") as pipe:
             pipe.write(b"%x\n" % code_addresses(path, "main")[0])
         monkeypatch.setattr(addr.Responder, "answer", answer)
-        status = addr.answer_object(str(path), addr.Lines([], read_end), Namespace(**addr.PLAIN))
+        monkeypatch.setattr(addr, "lines_of", lambda words: addr.Lines([], read_end))
+        status = addr.answer_object(str(path), [], Namespace(**addr.PLAIN))
     assert (status, queries) == (0, [int(ends)])
     assert capfd.readouterr().out.startswith("main\n" if ends else "answer\n")
 

@@ -73,7 +73,7 @@ def test_symbols_tell_damage_and_absence_by_the_exit_code(tmp_path: Path, capsys
     assert main(["symbols", str(path)]) == 3
     out, err = capsys.readouterr()
     assert out.endswith(" dynsym    d\n")
-    assert err == f"whence: {path}: .symtab: its link 99 is not a string table\n"
+    assert err.splitlines(keepends=True)[-1] == f"whence: {path}: .symtab: its link 99 is not a string table\n"
     path.write_bytes(forge([TEXT])[:100])
     assert main(["symbols", str(path)]) == 3
     assert f"whence: {path}: elf section table: cut off: " in capsys.readouterr().err

@@ -108,7 +108,7 @@ def run(options: Namespace) -> int:
             return WRONG_USE
         return print_functions(path, names, options)
     if not begins_as_archive(path):
-        return answer_object(path, lines_of(words), options)
+        return answer_object(path, words, options)
     from whence.binary import open_archive
 
     with open_archive(path) as binary:
@@ -183,13 +183,14 @@ def opened(path: str) -> ObjectFile:
     return open_elf(path)
 
 
-def answer_object(path: str, lines: Lines, options: Namespace) -> int:
+def answer_object(path: str, words: list[str], options: Namespace) -> int:
     """Answer lines of addresses from an object file and return the exit code.
 
     Debug info is decompressed while modules are imported, up to the units of the addresses that are already known.
     """
     elf = opened(path)
     try:
+        lines = lines_of(words)
         queries = lines.read_ahead()
         vaddrs = all_vaddrs(queries or ())
         if options.return_addresses:

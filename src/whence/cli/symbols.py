@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
     problems: list[WhenceError] = []
     with open_object(options.file) as elf:
         ranges = functions(elf, problems=problems)
-        if not len(ranges):
+        if not len(ranges) and not problems:
             ranges = go_functions(elf, problems)
         digits = elf.bits // 4
         lines = as_json(ranges, options) if options.json else as_text(ranges, options, digits)
