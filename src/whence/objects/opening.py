@@ -10,7 +10,7 @@ import os
 from itertools import islice
 
 from whence._base.errors import WRONG_KIND, ElfError, MachoError, empty_file
-from whence._base.files import open_regular
+from whence._base.files import open_regular, read_at
 from whence._base.mapped import MappedFile
 from whence.objects.elf.file import ElfFile
 
@@ -60,7 +60,7 @@ def files_in_bundle(path: str) -> list[str]:
 def architectures(path: str) -> tuple[str, ...]:
     """Return the architectures of a fat file in its order, () for other files. Raises OSError, MachoError."""
     with open_regular(path, ElfError) as (descriptor, size):
-        if os.pread(descriptor, 4, 0) not in FAT_MAGICS or not size:
+        if read_at(descriptor, 4, 0) not in FAT_MAGICS or not size:
             return ()
         from whence.objects.macho.fat import is_fat, read_slices
 
@@ -103,7 +103,7 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
     with open_regular(name, ElfError) as (descriptor, size):
         if not size:
             raise empty_file(ElfError).in_file(name)
-        magic = os.pread(descriptor, 4, 0)
+        magic = read_at(descriptor, 4, 0)
         if magic in MACHO_MAGICS or magic in FAT_MAGICS:
             from whence.objects.macho.file import MachoFile  # most files are ELF files
 

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.reasons import Missing
 from whence.demangle import demangle
-from whence.listing.build import CODE_BYTES, CodeReader
+from whence.listing.build import CodeReader
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machine_name
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
@@ -41,6 +41,7 @@ NOTHING = "0" * 33
 CAPACITY = 100_000  # starts of images in the cache
 UNKNOWN = -1  # a module index, or an offset
 CHUNK = 1 << 16  # bytes of a response that are sent together
+CODE_BYTES = 1 << 18  # of a response with instructions
 CACHED_BYTES = 1 << 20  # a longer response is generated again while it is sent, so that it is never in memory
 ARCHITECTURES = {EM_X86_64: "x86_64", EM_386: "i686", EM_AARCH64: "aarch64", EM_ARM: "arm"}  # as samply names them
 OFFSET = re.compile(r"0x[0-9a-fA-F]{1,16}")
