@@ -294,12 +294,12 @@ def test_a_non_integer_is_a_type_error_and_an_invalid_address_has_no_frames(arch
 def test_a_file_that_is_cut_off_is_one_error_with_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cut.elf"
     path.write_bytes(compiled("-g").read_bytes()[:3000])
-    with pytest.raises(ElfError, match="cut off"):
+    with pytest.raises(ElfError, match="truncated"):
         whence.open(path)
     assert main(["addr", str(path), "1000"]) == 3
     out, error = capsys.readouterr()
     assert out == ""
-    assert error.startswith(f"whence: {path}: elf section table: cut off: ")
+    assert error.startswith(f"whence: {path}: elf section table: truncated: ")
     assert error.count("\n") == 1
 
 
@@ -313,7 +313,7 @@ def test_no_archive_is_made_of_a_file_that_was_cut_off_before_anything_that_name
     assert main(["lidia", "create", str(path), "-o", str(archive), *options]) == 3
     out, error = capsys.readouterr()
     assert out == ""
-    assert error.startswith(f"whence: {path}: elf section table: cut off: ")
+    assert error.startswith(f"whence: {path}: elf section table: truncated: ")
     assert error.count("\n") == 1
     assert not archive.exists()
 
@@ -323,7 +323,7 @@ def test_an_archive_is_made_of_what_a_cut_file_still_names(tmp_path: Path, capsy
     path, archive = tmp_path / "cut.elf", tmp_path / "cut.lidia"
     path.write_bytes(compiled("-g", "-rdynamic").read_bytes()[:-64])
     assert main(["lidia", "create", str(path), "-o", str(archive)]) == 0
-    assert "elf section table: cut off: " in capsys.readouterr().err
+    assert "elf section table: truncated: " in capsys.readouterr().err
     with lidia.open(archive) as table:
         assert "main" in {one.function for one in table}
 

@@ -109,7 +109,7 @@ def test_a_trace_that_is_cut_off_says_at_which_byte(tmp_path: Path) -> None:
 
 
 def test_a_structure_that_is_cut_off_says_how_much_is_missing() -> None:
-    with pytest.raises(FormatError, match=r"elf header\+0x10: cut off: 48 bytes are needed, 1 is left") as caught:
+    with pytest.raises(FormatError, match=r"elf header\+0x10: truncated: needs 48 bytes, 1 left") as caught:
         ElfFile.from_bytes(forge([])[:17])
     assert caught.value.code == errors.CUT_OFF
 
@@ -180,5 +180,5 @@ def test_an_error_keeps_only_the_first_bytes_of_a_view() -> None:
 
 
 def test_an_error_of_a_window_has_its_part_and_the_bytes_left() -> None:
-    with pytest.raises(FormatError, match=r"format table\+0x2: cut off: 4 bytes are needed, 2 are left"):
+    with pytest.raises(FormatError, match=r"format table\+0x2: truncated: needs 4 bytes, 2 left"):
         Window(b"abcd", "table").u32(2)

@@ -57,15 +57,15 @@ class Planner:
             packed: True if .debug_info is still to be decompressed.
         """
         if packed and addresses > MANY:
-            return Plan(Read.WHOLE, (), f"{addresses:,} addresses, more than {MANY:,}, of debug info that is packed")
+            return Plan(Read.WHOLE, (), f"{addresses:,} addresses, more than {MANY:,}, in compressed debug info")
         if packed and self.made:
-            return Plan(Read.WHOLE, (), "a second question to debug info that is packed")
+            return Plan(Read.WHOLE, (), "second query of compressed debug info")
         units, every = tuple(units_at()), unit_count()
         share = f"{len(units):,} of {every:,} units can hold the addresses"
         if len(units) * WHOLE_AT_SHARE > every:
             return Plan(Read.WHOLE, units, f"{share}, more than 1 in {WHOLE_AT_SHARE}")
         if self.made >= WHOLE_AFTER_SHARDS:
-            return Plan(Read.WHOLE, units, f"{self.made} questions had tables of their own before")
+            return Plan(Read.WHOLE, units, f"{self.made} earlier queries built their own tables")
         if not self.made and addresses <= FEW:  # the first question is often the only one
-            return Plan(Read.NEAR, units, f"{share}; a first question, of at most {FEW} addresses")
+            return Plan(Read.NEAR, units, f"{share}; first query, at most {FEW} addresses")
         return Plan(Read.UNITS, units, share)

@@ -206,7 +206,7 @@ def test_what_no_command_reads_is_an_error_that_says_what_to_do(tmp_path: Path) 
 def test_the_hint_shows_the_full_command(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([str(program)]) == 0
     said = capfd.readouterr()
-    assert said.err == f"whence: {program} is an ELF file: whence explain {program}\n"
+    assert said.err == f"whence: {program} is an ELF file: running whence explain {program}\n"
     assert "sources of names" in said.out
 
 

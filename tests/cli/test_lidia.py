@@ -133,7 +133,7 @@ def test_ranges_without_a_length_are_a_note_and_the_archive_is_whole(tmp_path: P
     done = run("verify", archive)
     assert done.returncode == 0
     note = "2 ranges have no length and cover no address (first range 1): the Go package keeps such symbols"
-    assert done.stdout == f"{archive}: note: {note}\n{archive}: whole; structure and checksums hold\n"
+    assert done.stdout == f"{archive}: note: {note}\n{archive}: OK: structure and checksums are valid\n"
     told = json.loads(run("verify", archive, "--json").stdout)
     assert (told["ok"], told["problems"], told["notes"]) == (True, [], [note])
     done = run("info", archive)

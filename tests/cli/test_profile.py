@@ -210,7 +210,7 @@ def test_the_sample_type_can_be_chosen(profile: Path, tmp_path: Path, capfd: pyt
         assert main(["profile", str(two), "--format", "folded", "--sample-type", name]) == 0
         assert capfd.readouterr().out == out
     assert main(["profile", str(two), "--format", "folded", "--sample-type", "cylces"]) == 2
-    assert "the profile has samples, cycles, faults, not cylces" in capfd.readouterr().err
+    assert "the profile has no cylces; its types: samples, cycles, faults" in capfd.readouterr().err
 
 
 def test_reading_and_writing_show_that_they_go_on(

@@ -72,7 +72,7 @@ def test_a_command_gives_a_named_profile_and_its_page(
     monkeypatch.chdir(tmp_path)
     assert main(["record", "--by", by, "--", str(busy), "0.5", "3"]) == 0
     said = capfd.readouterr()
-    assert f"recording {busy.name} by {'perf' if by == 'perf' else 'whence'}" in said.err
+    assert f"recording {busy.name} with {'perf' if by == 'perf' else 'whence'}" in said.err
     assert f"{busy.name} exited with 3" in said.err
     assert "wrote record.pb.gz and its flame graph record.html" in said.err
     assert "spin" in said.out.split("\n")[3]  # after "ready" and the two lines of the head
@@ -116,7 +116,7 @@ def test_ctrl_c_ends_the_recording_and_writes_it(by: str, busy: Path, tmp_path: 
 
 @pytest.mark.parametrize(
     ("script", "reason"),
-    [(None, "perf is not installed"), ("echo 'No permission' >&2; exit 255", "does not work here: No permission")],
+    [(None, "perf is not installed"), ("echo 'No permission' >&2; exit 255", "a test run of perf failed: No permission")],
 )
 def test_the_sampler_replaces_a_missing_or_forbidden_perf(
     script: str | None,
@@ -133,7 +133,7 @@ def test_the_sampler_replaces_a_missing_or_forbidden_perf(
     out = str(tmp_path / "x.pb")
     assert main(["record", "-o", out, "--", str(busy), "0.3"]) == 0
     said = capfd.readouterr().err
-    assert "by whence's sampler" in said
+    assert "with whence's sampler" in said
     assert reason in said
     assert main(["record", "--by", "perf", "-o", out, "--", str(busy), "0.1"]) == 3
     assert "leave out --by perf" in capfd.readouterr().err

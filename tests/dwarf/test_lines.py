@@ -275,7 +275,7 @@ def test_a_sequence_that_nothing_ends_is_reported_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [
-        (b"", "cut off: 4 bytes are needed"),
+        (b"", "truncated: needs 4 bytes"),
         (b"\xf0\xff\xff\xff" + bytes(20), "unit length 0xfffffff0 is reserved"),
         (program(ONE, version=6), "line program version 6 is not supported (2 to 5 are)"),
         (program(ONE, version=5, address_size=3), "address size 3 is not 1, 2, 4 or 8"),

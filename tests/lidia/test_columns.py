@@ -114,7 +114,7 @@ def test_create_stores_columns_on_request_and_dump_and_info_show_them(tmp_path: 
     command("lidia", "create", path, "-o", without)
     widths = [json.loads(command("lidia", "info", path, "--json"))["column_width"] for path in (with_columns, without)]
     assert widths == [1, 0]
-    assert command("lidia", "verify", with_columns).endswith("structure and checksums hold\n")
+    assert command("lidia", "verify", with_columns).endswith("structure and checksums are valid\n")
     shown = command("lidia", "dump", with_columns)
     assert " line 3 column 75\n" in shown
     assert "column" not in command("lidia", "dump", without)

@@ -105,7 +105,7 @@ def test_each_section_has_its_own_check() -> None:
         (0x18, "<Q", 0x81, "header+0x18: the offset of the VA table is 0x81, expected 0x80"),
         (0x38, "<Q", 0x80, "header+0x38: the offset of the range table is 0x80, expected 0x98"),
         (0x50, "<Q", 1 << 63, "header+0x50: the offset of the strings is 0x8000000000000000, expected 0x"),
-        (0x68, "<Q", 1 << 60, "line tables+0x0: cut off: 4611686018427387904 bytes are needed, "),
+        (0x68, "<Q", 1 << 60, "line tables+0x0: truncated: needs 4611686018427387904 bytes, "),
     ],
 )
 def test_an_error_names_part_offset_and_fault(offset: int, layout: str, value: object, says: str) -> None:

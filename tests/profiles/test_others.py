@@ -70,7 +70,7 @@ CASES = {
     "pprof's report": (b"File: app\nType: cpu\nTime: 2024\n", "a report of pprof", "the profile itself"),
     "perf report": (b"# To display the perf.data header info, please\n#\n", "the table of perf report", "perf.data"),
     "whence's table": (
-        b"cpu: 1.03 s in 32 functions, 3 of them below\nself  total\n",
+        b"cpu: 1.03 s in 32 functions, 3 shown\nself  total\n",
         "a table of whence profile",
         "made of",
     ),

@@ -56,7 +56,7 @@ def test_an_option_prints_the_table_on_the_terminal(tmp_path: Path, capfd: pytes
     path.write_bytes(pprof.write(made(), compress=False))
     assert main(["profile", str(path), "--top", "1", "--sort", "total"]) == 0
     said = capfd.readouterr().out.splitlines()
-    assert said[0] == "cpu: 100 ns in 4 functions, 1 of them below"
+    assert said[0] == "cpu: 100 ns in 4 functions, 1 shown"
     assert said[1].split() == ["self", "total", "function", "file", "binary"]
     assert said[2].split() == ["0", "ns", "0.0%", "100", "ns", "100.0%", "main", "/src/a.c", "app"]
     assert len(said) == 3

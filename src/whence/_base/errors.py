@@ -259,7 +259,7 @@ def not_regular(error: type[Kind], mode: int) -> Kind:
 
 def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left: int) -> Kind:
     """Return the error for a structure that ends past its part, or past the end of the file."""
-    fault = f"cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
+    fault = f"truncated: needs {needed} bytes, {left} left"
     return error(part, offset, fault, code=CUT_OFF)
 
 

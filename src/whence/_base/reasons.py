@@ -48,10 +48,10 @@ class Reason(enum.Enum):
     )
     NOT_EXECUTABLE = (
         "the mapping at this address is not executable",
-        "the address is data; look for a stack or registers read wrongly",
+        "the address is data; check that the stack or the registers were read correctly",
     )
     NOT_FILE_BACKED = (
-        "the code at this address is in no file: generated at run time, or the kernel's own page",
+        "the code at this address is not in a file: it was generated at run time, or is the kernel's own page",
         "let the JIT compiler write /tmp/perf-PID.map (node --perf-basic-prof, jcmd PID Compiler.perfmap)",
     )
     NO_SUCH_PROCESS = (
@@ -80,7 +80,7 @@ class Reason(enum.Enum):
         "--store, or ask a server with --debuginfod",
     )
     NOT_PLACED = (
-        "nothing says where in the process the file was mapped",
+        "the address at which the file was mapped is unknown",
         "record the mappings as well (perf script --show-mmap-events, or -F +dsoff), or give the process with "
         "--pid, --core or --snapshot",
     )
@@ -93,7 +93,7 @@ class Reason(enum.Enum):
         "see the detail; whence explain shows each step",
     )
     OUTSIDE_SEGMENTS = (
-        "no executable segment of the file makes up this part of the mapping",
+        "no executable segment of the file covers this part of the mapping",
         "the program mapped the file by itself, not through the loader",
     )
     NO_DEBUG_FILE = (
@@ -105,7 +105,7 @@ class Reason(enum.Enum):
         "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
     AMBIGUOUS = (
-        "several functions have this name, and nothing says which it is",
+        "several functions have this name, and nothing distinguishes them",
         "give the file itself, with its code, not the debug file alone: its calls distinguish functions of one name",
     )
     BUILD_ID_MISMATCH = (
@@ -123,7 +123,7 @@ class Reason(enum.Enum):
     )
 
     NO_BUILD_ID = (
-        "no build-id says which file the address is of",
+        "no build-id identifies the file of this address",
         "give build-ids in hex, as readelf -n prints them, or as bytes",
     )
 

@@ -75,7 +75,7 @@ class Window:
     2
     >>> Window(b"ab", "ident").u32(1)
     Traceback (most recent call last):
-    whence._base.errors.FormatError: format ident+0x1: cut off: 4 bytes are needed, 1 is left
+    whence._base.errors.FormatError: format ident+0x1: truncated: needs 4 bytes, 1 left
     """
 
     __slots__ = ("_fmt", "data", "error", "name", "order")

@@ -70,8 +70,8 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="a file of `whence pid --save-snapshot`: the arguments are runtime addresses of that process, and "
-        "binaries or archives of its files; printed as `whence pid` does, or with --json",
+        help="a file written by `whence pid --save-snapshot`: addresses are runtime addresses of that process, and "
+        "files are binaries or archives that it had mapped; the output is that of `whence pid`",
     )
     add_name_options(parser)
     add_locator_options(parser)

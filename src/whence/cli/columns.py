@@ -54,7 +54,9 @@ def configure(parser: Parser) -> None:
         "--mapping-start", default="mapping_start", metavar="COL",
         help="with --mapping-offset: addresses are runtime addresses of this mapping (mapping_start)",
     )  # fmt: skip
-    columns.add_argument("--mapping-offset", default="mapping_offset", metavar="COL", help="(mapping_offset)")
+    columns.add_argument(
+        "--mapping-offset", default="mapping_offset", metavar="COL", help="file offset of that mapping (mapping_offset)"
+    )
     add_json_option(parser, "print the coverage as JSON on stderr")
     add_name_options(parser)
     add_locator_options(parser)

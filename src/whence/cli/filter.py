@@ -34,17 +34,16 @@ def configure(parser: Parser) -> None:
     source.add_argument("--snapshot", metavar="FILE", help="take runtime addresses from this snapshot")
     parser.add_argument(
         "--style",
-        type=Style,
-        choices=list(Style),
-        default=Style.SAME,
+        choices=[style.value for style in Style],
+        default=Style.SAME.value,
         help="write names as the log's own tools do (the default), as llvm-symbolizer -p, or as JSON",
     )
     parser.add_argument(
         "--json",
         dest="style",
         action="store_const",
-        const=Style.JSON,
-        default=Style.SAME,
+        const=Style.JSON.value,
+        default=Style.SAME.value,
         help="short for --style json",
     )
     parser.add_argument("--all", action="store_true", help="name every isolated 0x...")
@@ -72,7 +71,7 @@ def run(options: Namespace) -> int:
                 try:
                     log = LogFilter(
                         places,
-                        style=options.style,
+                        style=Style(options.style),
                         every=options.all,
                         links=options.links,
                         kernel_offsets=kernel_offsets(descriptor) if options.binary else (),

@@ -162,7 +162,7 @@ def create(options: Namespace) -> int:
     print(f"{plain(output)}: {output_size:,} bytes, from {input_size:,} in {created.seconds:.3f} s")
     if created.debug_file:
         print(f"  debug file  {plain(created.debug_file)}")
-    print(f"  functions   {counts.functions:,} (parts of split ones counted apart)")
+    print(f"  functions   {counts.functions:,} (parts of split functions counted separately)")
     print(f"  ranges      {counts.ranges:,}, {counts.inlined:,} of inlined calls; by source: {per_source}")
     print(f"  lines       {counts.line_entries:,}")
     print(f"  strings     {counts.strings:,}")
@@ -243,7 +243,7 @@ def verify(options: Namespace) -> int:
         for problem in problems:
             print(f"{plain(options.archive)}: {plain(problem)}")
         if not problems:
-            print(f"{plain(options.archive)}: whole; structure and checksums hold")
+            print(f"{plain(options.archive)}: OK: structure and checksums are valid")
     return BROKEN_INPUT if problems else ANSWERED
 
 

@@ -50,7 +50,7 @@ def configure(parser: Parser) -> None:
     add_locator_options(parser)
     parser.epilog = (
         "instructions need capstone: pip install 'whence[asm]'\n"
-        "of a debug file or an archive, give the executable with --binary, --store or --debuginfod"
+        "for a debug file or an archive, give the executable with --binary, --store or --debuginfod"
     )
     parser.examples(
         "whence listing app main",

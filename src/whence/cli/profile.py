@@ -44,7 +44,7 @@ def configure(parser: Parser) -> None:
         "profiles",
         nargs="+",
         metavar="IN",
-        help='a profile of any format; "-" is stdin. Several are each written into the folder OUT',
+        help='a profile of any format; "-" is stdin; several are written separately to the folder OUT',
     )
     add_profile_output(parser, "the input's format; folded stacks for text")
     parser.add_argument("--list", metavar="REGEX", help="print the lines of matching functions with their cost")

@@ -75,7 +75,7 @@ def run_files(options: Namespace) -> int:
     """Name and write every profile. Return the worst exit code of all files."""
     folder = options.output
     if folder is None and not (reports(options) or options.flamegraph):
-        raise WrongUse("several profiles need -o FOLDER, or --merge to make one of them")
+        raise WrongUse("several profiles need -o FOLDER, or --merge to combine them")
     if folder == "-" or (folder is not None and os.path.exists(folder) and not os.path.isdir(folder)):
         raise WrongUse(f"{folder}: not a folder: several profiles are written to the folder of -o")
     options.output = None  # a folder has no format

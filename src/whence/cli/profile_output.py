@@ -103,7 +103,7 @@ def choose_type(profile: ProfileData, name: str | None) -> None:
         return
     names = [kind.type for kind in profile.sample_types]
     if name not in names:
-        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(name)}")
+        raise WrongUse(f"--sample-type: the profile has no {plain(name)}; its types: {', '.join(map(plain, names))}")
     profile.default_type = names.index(name)
 
 

@@ -50,7 +50,11 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("-p", "--pid", type=pid_of, metavar="PID", help="record a live process: its pid, or its name")
     parser.add_argument(
-        "-o", "--output", default=OUTPUT, metavar="OUT", help=f"the profile; its page is OUT's .html ({OUTPUT})"
+        "-o",
+        "--output",
+        default=OUTPUT,
+        metavar="OUT",
+        help=f"the profile; its flame graph is written beside it, with the ending .html ({OUTPUT})",
     )
     parser.add_argument(
         "--for",
@@ -66,7 +70,7 @@ def configure(parser: Parser) -> None:
         "--by",
         dest="recorder",
         choices=("perf", "whence"),
-        help="who records (default: perf if it is installed and permitted)",
+        help="the recorder (default: perf if it is installed and permitted)",
     )
     parser.add_argument(
         "--call-graph",
@@ -190,11 +194,13 @@ def record(target: Target, options: Namespace) -> Profile:
     problem = "--by whence" if options.recorder == "whence" else perf_problem(target, options)
     until = f"for {options.duration:g} s" if options.duration else "until the process ends"
     if not problem:
-        print(f"whence: recording {target.title} by perf {until} (Ctrl-C ends it)", file=sys.stderr)
+        print(f"whence: recording {target.title} with perf {until} (Ctrl-C ends it)", file=sys.stderr)
         return by_perf(target, options)
     if options.recorder == "perf":
         raise WhenceError(f"perf can't record: {problem}").with_hint("leave out --by perf to use whence's sampler")
-    print(f"whence: recording {target.title} by whence's sampler {until} (Ctrl-C ends it): {problem}", file=sys.stderr)
+    print(
+        f"whence: recording {target.title} with whence's sampler {until} (Ctrl-C ends it): {problem}", file=sys.stderr
+    )
     return by_sampler(target, options)
 
 
@@ -215,7 +221,7 @@ def perf_problem(target: Target, options: Namespace) -> str:
         if tried.returncode == 0 and os.path.getsize(output):
             return ""
     lines = [line.strip() for line in tried.stderr.splitlines() if line.strip(" \t:")]
-    return f"perf is not permitted or does not work here: {' '.join(lines[:2]) or f'exit code {tried.returncode}'}"
+    return f"a test run of perf failed: {' '.join(lines[:2]) or f'exit code {tried.returncode}'}"
 
 
 def by_perf(target: Target, options: Namespace) -> Profile:

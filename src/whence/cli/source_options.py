@@ -25,7 +25,7 @@ def add_source_options(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="look for source files below DIR by their paths or the last parts of these (repeatable)",
+        help="look for source files below DIR by their full paths or the last parts of their paths (repeatable)",
     )
     more.add_argument(
         "--path-prefix",
@@ -33,7 +33,7 @@ def add_source_options(parser: ArgumentParser) -> None:
         default=[],
         type=path_prefix,
         metavar="OLD=NEW",
-        help="read paths in the debug info that start with OLD below NEW (repeatable)",
+        help="replace OLD with NEW at the start of paths in the debug info (repeatable)",
     )
     more.add_argument(
         "--git",

@@ -176,7 +176,7 @@ class DebugFiles:
         """Find the package of split units of a file. The DWARF reader compares the units' IDs."""
         search = Search(CompanionKind.PACKAGE)
         candidates = [(path, "given") for path in self.packages]
-        candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
+        candidates += [(f"{path}.dwp", "next to the file"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
         name = os.path.basename(path) + ".dwp"
         candidates += [(os.path.join(folder, name), "debug folder") for folder in self._flat_folders()]
         self._take(search, candidates, lambda _: "")
@@ -191,7 +191,7 @@ class DebugFiles:
         candidates = [(root + os.path.join("/" if root else "", comp_dir, name), "compilation folder")]
         if elsewhere:  # the process sees other files under these names
             candidates = []
-        candidates += [(os.path.join(folder, name), "beside") for folder in folders if not os.path.isabs(name)]
+        candidates += [(os.path.join(folder, name), "next to the file") for folder in folders if not os.path.isabs(name)]
         folders += self._flat_folders()
         candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
         self._take(search, candidates, lambda _: "")

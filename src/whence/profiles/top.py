@@ -222,7 +222,7 @@ def text(table: Top, width: int = 0) -> str:
         width: columns of the terminal, to which names and files are shortened; 0 for any.
     """
     count = f"{table.functions:,} {table.by if table.functions == 1 else plural(table.by)}"
-    below = "" if len(table.rows) == table.functions else f", {len(table.rows):,} of them below"
+    below = "" if len(table.rows) == table.functions else f", {len(table.rows):,} shown"
     total = abs(table.total if table.base is None else table.base)
     summary = plain(amount(table.total, table.unit))
     if table.base is not None:

@@ -206,7 +206,7 @@ class Intake:
                 kind = packages.kind_of(path, head)
                 if kind is None:
                     if named:
-                        fault = "neither an ELF file nor a package of them" if size else "the file is empty"
+                        fault = "neither an ELF file nor a package of ELF files" if size else "the file is empty"
                         self._add_outcomes(Added(path, REFUSED, fault))
                     return
                 file.seek(0)

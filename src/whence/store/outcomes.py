@@ -80,10 +80,10 @@ def decide(entry: HeldFile | None, new: HeldFile) -> tuple[str, str]:
     >>> poor = HeldFile(900, "a", Quality(symtab=True))
     >>> good = HeldFile(500, "b", Quality(units=2, lines=True))
     >>> decide(None, poor), decide(good, poor)[0], decide(poor, good)[0], decide(poor, poor)[0]
-    (('added', 'the first: .symtab'), 'poorer', 'better', 'same')
+    (('added', '.symtab'), 'poorer', 'better', 'same')
     """
     if entry is None:
-        return ADDED, f"the first: {new.quality}"
+        return ADDED, str(new.quality)
     if entry.sha256 == new.sha256:
         return SAME, "the store has the same bytes"
     if new.rank == entry.rank:

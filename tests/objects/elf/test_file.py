@@ -294,7 +294,7 @@ def test_a_damaged_section_does_not_spoil_the_others() -> None:
     )
     assert bytes(elf.content(".near")) == b"near"
     for name, needed in ((".far", 1), (".long", 1 << 33)):
-        with pytest.raises(ElfError, match=rf"^{name}: cut off: {needed} bytes are needed, \d+ are left"):
+        with pytest.raises(ElfError, match=rf"^{name}: truncated: needs {needed} bytes, \d+ left"):
             elf.content(name)
 
 
