@@ -116,7 +116,10 @@ def test_ctrl_c_ends_the_recording_and_writes_it(by: str, busy: Path, tmp_path: 
 
 @pytest.mark.parametrize(
     ("script", "reason"),
-    [(None, "perf is not installed"), ("echo 'No permission' >&2; exit 255", "a test run of perf failed: No permission")],
+    [
+        (None, "perf is not installed"),
+        ("echo 'No permission' >&2; exit 255", "a test run of perf failed: No permission"),
+    ],
 )
 def test_the_sampler_replaces_a_missing_or_forbidden_perf(
     script: str | None,

@@ -191,7 +191,9 @@ class DebugFiles:
         candidates = [(root + os.path.join("/" if root else "", comp_dir, name), "compilation folder")]
         if elsewhere:  # the process sees other files under these names
             candidates = []
-        candidates += [(os.path.join(folder, name), "next to the file") for folder in folders if not os.path.isabs(name)]
+        candidates += [
+            (os.path.join(folder, name), "next to the file") for folder in folders if not os.path.isabs(name)
+        ]
         folders += self._flat_folders()
         candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
         self._take(search, candidates, lambda _: "")
