@@ -62,7 +62,7 @@ class PeFile(MappedObject):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The sections in memory, which the loader maps one by one."""
+        """Return the sections in memory, which the loader maps one by one."""
         return tuple(
             Segment(
                 PT_LOAD,

@@ -145,8 +145,10 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
 
 
 def section_name(raw: bytes, data: memoryview, names: int) -> str:
-    """Return a section's name: up to 8 bytes, or "/" and the decimal offset, or "//" and the base64 offset, of a long
-    name in the string table, which starts at file offset `names` (0: there is none).
+    """Return a section's name.
+
+    It has up to 8 bytes. A longer one is "/" and the decimal offset, or "//" and the base64 offset, of the name in the
+    string table, which starts at file offset `names` (0: there is none).
     """
     text = raw.rstrip(b"\0")
     offset = -1

@@ -113,8 +113,9 @@ def string_table(data: memoryview, header: PeHeader) -> memoryview:
 def read_exports(
     data: memoryview, header: PeHeader, sections: list[PeSection], starts: Sequence[int]
 ) -> SymbolTable | None:
-    """Return the exported names in ELF's form; None without exports. Names outside the directory's section are left
-    out, as are forwarders.
+    """Return the exported names in ELF's form; None without exports.
+
+    Forwarders and names outside the directory's section are omitted.
     """
     rva, size = header.directory(layout.EXPORTS)
     home = section_with(rva, header, sections, None)

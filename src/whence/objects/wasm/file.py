@@ -66,7 +66,7 @@ class WasmFile(MappedObject):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The code section."""
+        """Return the code section."""
         code = self._code
         return () if code is None else (Segment(PT_LOAD, PF_R | PF_X, code.file_offset, 0, code.size, code.size, 1),)
 
@@ -109,7 +109,7 @@ class WasmFile(MappedObject):
 
     @cached_property
     def build_id(self) -> str:
-        """The build-id in lowercase hex, without the length before it; "" if there is none."""
+        """Return the build-id in lowercase hex, without the length before it; "" if there is none."""
         content = self._custom("build_id")
         try:
             identity = bytes(Reader(content, "build_id").name()) if len(content) else b""
