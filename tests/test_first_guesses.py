@@ -172,7 +172,7 @@ def test_open_says_what_it_takes() -> None:
         whence.open(5)  # type: ignore[arg-type]
     with open(__file__) as file, pytest.raises(TypeError, match="mode 'rb'"):
         whence.open(file)  # type: ignore[arg-type]
-    with pytest.raises(whence.WhenceError, match="neither an ELF file nor an archive"):
+    with pytest.raises(whence.WhenceError, match="neither an object file nor an archive"):
         whence.open(b"text")
 
 
