@@ -116,8 +116,8 @@ def test_the_commands_of_the_landing_page_run(folder: Path, environment: dict[st
 
 def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"),
-        "HOME": str(folder),  # without the cache of perf "NO_COLOR": "1"}
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
+    environment["NO_COLOR"] = "1"
     found = commands(DOCS.parent / "README.md")
     assert len(found) == 5
     for command, output in found:
