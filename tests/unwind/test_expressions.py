@@ -95,7 +95,7 @@ def test_numbers_of_32_bit_machines_wrap_at_32_bits() -> None:
         ("71 00", "register 1 is unknown"),
         ("97", "operation 0x97 is not allowed"),
         ("31 94 09", "invalid size 9"),
-        ("0e 00", "cut off"),
+        ("0e 00", "truncated"),
     ],
 )
 def test_invalid_expressions_are_reported(expression: str, message: str) -> None:
