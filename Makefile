@@ -69,6 +69,7 @@ style: | $(VENV)/.grouped
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tools.lint
+	$(BIN)/python -m benchmarks.tables --check
 
 types: | $(VENV)/.grouped
 	$(BIN)/mypy
