@@ -87,8 +87,8 @@ def complain(message: object, program: str = "whence") -> None:
     """
     try:
         print(f"{program}: {shortened(plain(message))}", file=sys.stderr)
-    except OSError:
-        return
+    except OSError:  # what stays in its buffer would fail again at exit
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def shortened(text: str) -> str:
