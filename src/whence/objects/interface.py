@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from whence._base.errors import WhenceError
+from whence._base.forks import cached_property
+from whence._base.mapped import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,9 +123,16 @@ class ObjectFile(ABC):
         section = self.section(".debug_info")
         return section is not None and section.in_file and section.size > 0
 
-    @abstractmethod
+    @cached_property
+    def _by_name(self) -> dict[str, ObjectSection]:
+        return {section.name: section for section in reversed(self.sections)}
+
     def section(self, name: str) -> ObjectSection | None:
-        """Return the first section of a name."""
+        """Return the first section of a name. `.debug_x` also finds the old compressed `.zdebug_x`."""
+        section = self._by_name.get(name)
+        if section is None and name.startswith(".debug_"):
+            section = self._by_name.get(".z" + name[1:])
+        return section
 
     @abstractmethod
     def content(self, section: ObjectSection | str) -> memoryview:
@@ -221,9 +230,12 @@ class ObjectFile(ABC):
     def may_have_symbol(self, name: str, table: str = ".symtab") -> bool:
         """Return False if no symbol of the table has that name, without reading the table. Raises ObjectError."""
 
-    @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
-        """Return a block for reading views of the file: it raises ObjectError if the file changed meanwhile."""
+        """Return a context manager for a block that reads views; checks at its end that the file is unchanged.
+
+        Errors get the path of the file.
+        """
+        return checked(self.check, self.path)
 
     @abstractmethod
     def check(self) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from contextlib import contextmanager
 
-from whence._base.errors import ObjectError, WhenceError, cut_off, empty_file, naming
+from whence._base.errors import ObjectError, cut_off, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
@@ -84,16 +83,6 @@ class MappedObject(ObjectFile):
         if self._mapped is not None:
             self._mapped.check()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        with naming(self.path):
-            try:
-                yield
-            except (WhenceError, OSError):
-                self.check()
-                raise
-            self.check()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path or 'in memory'}: {self.bits}-bit, machine {self.machine}>"
 
@@ -106,17 +95,6 @@ class MappedObject(ObjectFile):
     @property
     @abstractmethod
     def segments(self) -> Sequence[Segment]: ...
-
-    @cached_property
-    def _by_name(self) -> dict[str, ObjectSection]:
-        return {section.name: section for section in reversed(self.sections)}
-
-    def section(self, name: str) -> ObjectSection | None:
-        """Return the first section of a name. `.debug_x` also finds the old compressed `.zdebug_x`."""
-        found = self._by_name.get(name)
-        if found is None and name.startswith(".debug_"):
-            found = self._by_name.get(".z" + name[1:])
-        return found
 
     def content(self, section: ObjectSection | str) -> memoryview:
         if isinstance(section, str):

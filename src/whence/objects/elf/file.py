@@ -9,7 +9,7 @@ from contextlib import suppress
 from whence._base.errors import ElfError, ObjectError, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
-from whence._base.mapped import MappedFile, checked
+from whence._base.mapped import MappedFile
 from whence._base.window import ByteOrder
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags, read_soname
@@ -25,8 +25,6 @@ from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from typing_extensions import Buffer
 
     from whence.objects.elf.compress import SectionStream
@@ -118,13 +116,6 @@ class ElfFile(ObjectFile):
         if self._mapped is not None:
             self._mapped.check()
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Return a context manager for a block that reads views; checks at its end that the file is unchanged.
-
-        Errors get the path of the file.
-        """
-        return checked(self.check, self.path)
-
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
 
@@ -152,17 +143,6 @@ class ElfFile(ObjectFile):
             return ()
         finally:
             self.check()
-
-    @cached_property
-    def _by_name(self) -> dict[str, Section]:
-        return {section.name: section for section in reversed(self.sections)}
-
-    def section(self, name: str) -> Section | None:
-        """Return the first section of a name. `.debug_x` also finds the old compressed `.zdebug_x`."""
-        section = self._by_name.get(name)
-        if section is None and name.startswith(".debug_"):
-            section = self._by_name.get(".z" + name[1:])
-        return section
 
     def content(self, section: ObjectSection | str) -> memoryview:
         """Return a section's bytes, decompressed, with relocations applied to debug sections of object files.

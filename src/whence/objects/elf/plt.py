@@ -54,7 +54,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     if elf.bits != ELF64 or elf.machine not in JUMP_SLOT:
         return []
     table = elf.symbol_table(".dynsym")
-    named = [section for name in SECTIONS if (section := elf.section(name)) is not None]
+    named = [section for name in SECTIONS if isinstance(section := elf.section(name), Section)]
     sections = [s for s in named if s.executable and s.vaddr + s.size < 1 << 64]
     if table is None or not sections:
         return []
