@@ -14,7 +14,8 @@ import pytest
 
 from tests.helpers.profiles import program_profile
 from whence.objects.elf import ElfFile
-from whence.profiles.formats import breakpad, firefox
+from whence.objects.ids import DebugId
+from whence.profiles.formats import firefox
 
 PEER = Path(__file__).parents[2] / ".cache" / "npm" / "node_modules" / ".bin" / "profiler-cli"
 
@@ -88,7 +89,7 @@ def samply_document(path: Path, *, code_id: bool = True) -> dict[str, Any]:
         shared["stringArray"].append(f"0x{address:x}")
         functions["name"][at] = len(shared["stringArray"]) - 1
     (lib,) = document["libs"]
-    lib |= {"breakpadId": breakpad.debug_id(build_id), "codeId": build_id if code_id else None}
+    lib |= {"breakpadId": DebugId.of_build_id(build_id).breakpad, "codeId": build_id if code_id else None}
     document["meta"] |= {"symbolicated": False}
     document["threads"][0]["markers"]["length"] = 1
     for name, value in {"data": {"type": "Text", "name": "x", "cause": {"stack": 0}}, "name": 0, "startTime": 0.5,

@@ -20,7 +20,7 @@ from whence._base.reasons import Missing, Reason
 from whence.cli import main
 from whence.flamegraph.tree import tree
 from whence.profiles import Profile, arrow, merge, top
-from whence.profiles.formats import breakpad, firefox, folded, perf, plain_json, pprof, speedscope
+from whence.profiles.formats import firefox, folded, perf, plain_json, pprof, speedscope
 from whence.profiles.formats import registry as formats
 from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 
@@ -254,21 +254,6 @@ def test_firefox_says_kernel_and_generated_code_by_category() -> None:
     document = json.loads(firefox.write(profile))
     names = [document["meta"]["categories"][one]["name"] for one in document["shared"]["frameTable"]["category"]]
     assert names == ["Other", "Generated code", "Kernel"]
-
-
-@pytest.mark.parametrize(
-    ("build_id", "debug_id"),
-    [
-        ("04a4564439753cf113ec8a9a8a0b8c3c2f2f2f2f", "4456A4047539F13C13EC8A9A8A0B8C3C0"),
-        ("ab", "000000AB000000000000000000000000" + "0"),
-        ("", breakpad.UNKNOWN),
-        ("go/id", breakpad.UNKNOWN),
-    ],
-)
-def test_converts_a_build_id_to_a_debug_id(build_id: str, debug_id: str) -> None:
-    assert breakpad.debug_id(build_id) == debug_id
-    if len(build_id) == 40:
-        assert breakpad.build_id(debug_id) == build_id[:32]
 
 
 def test_speedscope_is_in_order_of_time_if_times_are_known() -> None:

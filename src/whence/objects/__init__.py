@@ -6,6 +6,7 @@ mapped.py      what formats other than ELF have in common
 parts.py       sections, segments and symbol tables
 companions.py  the files that complete an object file, as its readers ask for them
 machines.py    names of machines
+ids.py         build-ids, debug ids and code ids in their spellings
 elf            ELF files
 macho          Mach-O files
 pe             PE files

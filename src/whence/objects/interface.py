@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
 from whence._base.mapped import checked
+from whence.objects.ids import DebugId
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +87,16 @@ class ObjectFile(ABC):
     def go_build_id(self) -> str:
         """The ID that Go's tools gave the file; "" if it has none."""
         return ""
+
+    @property
+    def debug_id(self) -> DebugId:
+        """The GUID and age that name the file's debug info; empty if the file has no build-id."""
+        return DebugId.of_build_id(self.build_id, little_endian=self.order == "little")
+
+    @property
+    def code_id(self) -> str:
+        """The ID by which symbol servers name the program itself; "" if it has none."""
+        return self.build_id
 
     @property
     def details(self) -> dict[str, str]:

@@ -138,16 +138,3 @@ def gdb_key(build_id: str) -> str:
     if len(checked_id(build_id)) < 4:
         raise WrongUse(f"gdb's layout needs a build-id of at least two bytes, not {build_id}")
     return f"{GDB}{build_id[:2]}/{build_id[2:]}.debug"
-
-
-def debug_id_of(build_id: str, *, little_endian: bool = True) -> str:
-    """Return the debug id of an ELF file: the first 16 bytes of its build-id as a GUID, and age 0.
-
-    >>> debug_id_of("e16fc13894712498dd9ed272a0c8c0f9850a94da")
-    '38C16FE171949824DD9ED272A0C8C0F90'
-    """
-    guid = bytearray(bytes.fromhex(checked_id(build_id))[:16].ljust(16, b"\0"))
-    if little_endian:
-        for start, end in ((0, 4), (4, 6), (6, 8)):
-            guid[start:end] = guid[start:end][::-1]
-    return guid.hex().upper() + "0"

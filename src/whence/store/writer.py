@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from whence import lidia
 from whence._base.closing import Closing
 from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.objects.ids import DebugId
 from whence.store import names
 from whence.store.index import IndexRow
 from whence.store.layouts import copies_for, kind_of_copy
@@ -496,7 +497,7 @@ class StoreWriter(StoreReader):
 def describe(state: Meta, result: ScanResult) -> None:
     """Add the result of a scan to the description of a build-id."""
     state.machine = result.machine
-    state.debug_id = names.debug_id_of(state.build_id, little_endian=result.little_endian)
+    state.debug_id = DebugId.of_build_id(state.build_id, little_endian=result.little_endian).breakpad
     if result.alt:
         state.alt = result.alt if is_id(result.alt) else ""
 

@@ -108,7 +108,7 @@ def test_the_build_id_is_the_guid_of_the_codeview_record(tmp_path: Path) -> None
     path.write_bytes(data)
     with open_object(path) as file:
         assert file.build_id == "23222120252427262829" + "2a2b2c2d2e2f"
-        assert file.details["debug id"] == "232221202524272628292A2B2C2D2E2F1B"
+        assert file.details["debug id"] == "232221202524272628292A2B2C2D2E2F1b"
         assert (file.details["PDB"], file.details["code id"]) == ("a.pdb", "5F0000003000")
 
 

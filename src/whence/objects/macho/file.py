@@ -9,6 +9,7 @@ from whence._base.errors import MachoError, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import cached_property
 from whence._base.mapped import MappedFile
+from whence.objects.ids import DebugId
 from whence.objects.macho import layout
 from whence.objects.macho.commands import MachoSection, read_commands, read_header
 from whence.objects.macho.fat import choose, is_fat, read_slices
@@ -103,6 +104,10 @@ class MachoFile(MappedObject):
     def build_id(self) -> str:
         """The UUID in lowercase hex, without dashes; "" if the file has none."""
         return self._commands.uuid
+
+    @property
+    def debug_id(self) -> DebugId:
+        return DebugId(self.build_id)
 
     @property
     def details(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from whence._base.forks import cached_property
 from whence.objects.elf.kernels.constants import PF_R, PF_W, PF_X, PT_LOAD
 from whence.objects.elf.links import read_debug_link
 from whence.objects.elf.segments import Segment
+from whence.objects.ids import DebugId, pe_code_id
 from whence.objects.mapped import MappedObject
 from whence.objects.pe import layout
 from whence.objects.pe.headers import read_codeview, read_header, read_sections
@@ -83,14 +84,23 @@ class PeFile(MappedObject):
         return self._codeview[0]
 
     @property
+    def debug_id(self) -> DebugId:
+        guid, age, _ = self._codeview
+        return DebugId(guid, age)
+
+    @property
+    def code_id(self) -> str:
+        return pe_code_id(self.header.time, self.header.image_size)
+
+    @property
     def details(self) -> dict[str, str]:
-        guid, age, pdb = self._codeview
+        _, _, pdb = self._codeview
         header = self.header
         facts = {
             "architecture": layout.NAMES.get(header.machine, f"machine {header.machine:#x}"),
             "image base": f"{header.base:#x}",
-            "debug id": f"{guid.upper()}{age:X}" if guid else "",
-            "code id": f"{header.time:08X}{header.image_size:x}",
+            "debug id": self.debug_id.breakpad if self.debug_id else "",
+            "code id": self.code_id,
             "PDB": pdb,
         }
         return {name: value for name, value in facts.items() if value}

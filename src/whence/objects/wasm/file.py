@@ -8,6 +8,7 @@ from whence._base.errors import WasmError, naming
 from whence._base.forks import cached_property
 from whence.objects.elf.kernels.constants import PF_R, PF_X, PT_LOAD
 from whence.objects.elf.segments import Segment
+from whence.objects.ids import GUID_DIGITS, DebugId
 from whence.objects.machines import EM_WASM
 from whence.objects.mapped import MappedObject
 from whence.objects.wasm.module import (
@@ -116,6 +117,10 @@ class WasmFile(MappedObject):
         except WasmError:
             return ""
         return identity[:64].hex() if any(identity) else ""
+
+    @property
+    def debug_id(self) -> DebugId:
+        return DebugId(self.build_id[:GUID_DIGITS].ljust(GUID_DIGITS, "0") if self.build_id else "")
 
     @property
     def details(self) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Formats of profiles, each a reader, a writer or both; `registry` recognizes the format of a file.
 
-breakpad          Breakpad's form of a build-id
 firefox           Firefox Profiler's processed format, written
 firefox_read      Firefox Profiler's processed format, read
 folded            folded stacks

@@ -20,7 +20,7 @@ from array import array
 from typing import Any
 
 from whence._version import __version__
-from whence.profiles.formats.breakpad import debug_id
+from whence.objects.ids import DebugId
 from whence.profiles.formats.json_text import encoded
 from whence.samples import bounds
 from whence.samples.addresses import is_runtime
@@ -239,7 +239,7 @@ class FirefoxTables:
                         "path": mapping.path,
                         "debugName": binary,
                         "debugPath": mapping.path,
-                        "breakpadId": debug_id(mapping.build_id),
+                        "breakpadId": DebugId.of_build_id(mapping.build_id).breakpad,
                         "codeId": mapping.build_id or None,
                     }
                 )

@@ -19,8 +19,8 @@ from whence._base.budget import Budget
 from whence._base.errors import ProfileError
 from whence._base.model import Frame, Frames
 from whence._base.records import Record
+from whence.objects.ids import DebugId
 from whence.profiles.formats import json_text
-from whence.profiles.formats.breakpad import build_id
 from whence.profiles.formats.firefox import LOST, MILLISECOND
 from whence.profiles.formats.json_text import encoded
 from whence.profiles.formats.speedscope import EXPORTER
@@ -223,7 +223,7 @@ class FirefoxReader:
             self.budget.charge(bounds.MAPPING)
             lib = self.document["libs"][index]
             path = str(lib.get("path") or lib.get("debugPath") or lib.get("name") or "")
-            identity = str(lib.get("codeId") or "") or build_id(str(lib.get("breakpadId") or ""))
+            identity = str(lib.get("codeId") or "") or DebugId.parse(str(lib.get("breakpadId") or "")).start_of_build_id
             mapping = self._mappings[index] = len(self.profile.mappings)
             self.profile.mappings.append(Mapping(path=path, build_id=identity.lower()))
         return mapping
