@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.stores import Files
 from whence.objects.elf import ElfFile
-from whence.server.pool import image_base
+from whence.objects.elf.segments import image_base
 
 ARROW = "application/vnd.apache.arrow.stream"
 

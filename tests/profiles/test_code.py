@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import whence
 from tests.helpers.golang import environment, goroot
 from whence import profiles
 from whence._base.model import Frame
@@ -211,3 +214,57 @@ def test_the_command_prints_lines_and_instructions(capsys: pytest.CaptureFixture
     assert re.search(r"^ +30\.00 ms +400196  48 89 05 .* mov qword ptr", moved, re.MULTILINE)
     assert main([*given, "--list", "^nothing$"]) == 1
     assert "no function with samples matches '^nothing$'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--list", "--annotate"])
+def test_listings_of_a_profile_are_printed_as_json(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("capstone")
+    words = [str(PERF / "plain.data"), "--binary", str(PERF / "spin"), "--no-cache", option, "^leaf$", "--json"]
+    assert main(["profile", *words]) == 0
+    (listing,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (listing["function"], listing["type"], listing["unit"]) == ("leaf", "cpu-clock", "nanoseconds")
+    assert listing["self"] == listing["total"] == 40_000_000
+    rows = listing["instructions"] if option == "--annotate" else listing["lines"]
+    assert sum(row["self"] for row in rows) == listing["self"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-o", "out.pb.gz"], ["--format", "pprof"], ["--top", "3"], ["--flamegraph", "a.html"], ["--coverage"],
+        ["--fail-under", "0"], ["--base", "old.pb.gz"], ["--times"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_other_outputs_are_refused_with_a_listing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(PERF / "plain.data"), "--annotate", "leaf", *words]) == 2
+    given = words[0].replace("-o", "--output") if words[0] == "-o" else words[0]
+    assert f"--annotate prints lines or instructions and cannot be used with {given}" in capsys.readouterr().err
+
+
+def test_skid_without_instructions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--list", "leaf"]):
+        assert main(["profile", str(PERF / "plain.data"), "--skid", "1", *words]) == 2
+        assert "--skid moves the costs of instructions: give --annotate REGEX" in capsys.readouterr().err
+
+
+def test_sources_of_a_profile_are_checked_by_the_debug_info(tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 3; }\n")
+    program = tmp_path / "a"
+    zig = [sys.executable, "-m", "ziglang", "cc", "-g", "-gdwarf-5", "-O1"]
+    made = subprocess.run([*zig, str(source), "-o", str(program)], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"zig cannot build: {made.stderr[-200:]}")
+    with whence.open(program) as binary:
+        (part,) = binary.find("main")
+    profile = Profile(sample_types=[SampleType("cpu", "nanoseconds")])
+    profile.mappings.append(Mapping(0, 0, 0, str(program)))
+    profile.samples.add([profile.location(0, part.vaddr)], [5])
+    profile.symbolize(str(program))
+    (listing,) = profile.listing("^main$", str(program))
+    assert [found.verified for found in listing.sources.values()] == [True]
+    source.write_text("int main(void) { return 4; }\n")
+    (listing,) = profile.listing("^main$", str(program))
+    assert not listing.sources
+    assert "MD5 differs" in listing.notes[0]

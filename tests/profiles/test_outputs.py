@@ -12,13 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import whence
 from tests.helpers.firefox import FrontEnd, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
-from tests.helpers.profiles import REASON, made, names, profile_of
+from tests.helpers.profiles import REASON, made, names, profile_of, program_profile
+from tests.helpers.programs import compiled
 from whence._base.model import Frame
 from whence._base.reasons import Missing, Reason
 from whence.cli import main
 from whence.flamegraph.tree import tree
+from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import image_base
 from whence.profiles import Profile, arrow, merge, top
 from whence.profiles.formats import firefox, folded, perf, plain_json, pprof, speedscope
 from whence.profiles.formats import registry as formats
@@ -293,6 +297,31 @@ def test_each_format_can_store_names_that_are_not_utf8(format: str) -> None:
     profile = Profile.of(folded.read(b"a\xff;b\x00c\xed\xa0\x80 1\n".decode("utf-8", "surrogateescape")))
     profile.reasons[profile.location(NO_MAPPING, 5)] = "why\udcff"
     assert formats.to_bytes(profile, format, "x\udcff")
+
+
+@pytest.mark.parametrize("flags", [("-pie",), ("-no-pie", "-Wl,-Ttext-segment=0x10000000")], ids=["pie", "fixed"])
+@pytest.mark.parametrize("by", ["file", "archive"])
+def test_firefox_has_the_functions_of_addresses_relative_to_the_image(
+    flags: tuple[str, ...], by: str, tmp_path: Path
+) -> None:
+    path = source = compiled("-Wl,--build-id", *flags)
+    if by == "archive":
+        source = tmp_path / "a.lidia"
+        assert main(["lidia", "create", str(path), "-o", str(source)]) == 0
+    profile = Profile.of(program_profile(path))
+    profile.symbolize(str(source))
+    document = json.loads(profile.to_bytes("firefox"))
+    with whence.open(path) as binary, ElfFile.open(path) as elf:
+        base = image_base(tuple(elf.segments))
+        functions = {part.function: (part.vaddr - base, part.length) for part in binary.functions()}
+    shared = document["shared"]
+    symbols, frames = shared["nativeSymbols"], shared["frameTable"]
+    names = [shared["stringArray"][name] for name in symbols["name"]]
+    assert {"main", "sum"} <= {*names}
+    assert list(zip(symbols["address"], symbols["functionSize"], strict=True)) == [functions[name] for name in names]
+    assert {*symbols["libIndex"]} == {0}
+    for address, symbol in zip(frames["address"], frames["nativeSymbol"], strict=True):
+        assert 0 <= address - symbols["address"][symbol] < symbols["functionSize"][symbol]
 
 
 def test_the_firefox_profiler_opens_the_output(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import whence
 from tests.helpers.firefox import FrontEnd, samply_document
+from tests.helpers.profiles import program_profile
 from tests.helpers.serving import HOSTS, debuginfod, fetched, needs, started, wait_until_there
 from tests.helpers.stores import Files
+from whence.profiles import Profile
 
 SECONDS = 120
 
@@ -161,7 +164,6 @@ def test_go_tool_pprof_reads_what_profile_answers(url: str, files: Files, told: 
     go = shutil.which("go")
     if go is None:
         pytest.skip("go is not on this machine")
-    from tests.helpers.profiles import program_profile
     from whence.profiles.formats import registry as formats
 
     body = formats.to_bytes(program_profile(files.whole), "pprof", "profile")
@@ -190,6 +192,27 @@ def test_the_front_end_of_firefox_profiler_has_names_and_source(url: str, files:
     assert "!main [total: 33.3%, self: 33.3%]" in tree
     assert "!sum [total: 33.3%, self: 33.3%]" in tree
     assert re.search(r"^ +\d+ +2 +2 .*for \(int i = 0", source, re.MULTILINE), source
+
+
+def test_the_front_end_of_firefox_profiler_lists_the_instructions_of_a_written_profile(
+    url: str, files: Files, tmp_path: Path
+) -> None:
+    pytest.importorskip("capstone")
+    profile = Profile.of(program_profile(files.whole))
+    profile.address[1] += 1  # its second instruction
+    profile.symbolize(str(files.whole))
+    profile.write(tmp_path / "cpu.firefox.json")
+    with whence.open(files.whole) as binary:
+        (part,) = binary.find("sum")
+    with FrontEnd() as front_end:
+        front_end.said("load", str(tmp_path / "cpu.firefox.json"), "--symbol-server", url)
+        (handle,) = re.findall(r"(f-\d+)\. \w+!sum ", front_end.said("thread", "functions"))
+        annotated = front_end.said("function", "annotate", handle, "--mode", "asm", "--symbol-server", url)
+    rows = re.findall(r"^ *0x([0-9a-f]+) +(?:(\d+) +(\d+) +)?[a-z]", annotated, re.MULTILINE)
+    costs = {int(vaddr, 16): (own, total) for vaddr, own, total in rows}
+    assert min(costs) == part.vaddr, annotated
+    assert max(costs) < part.end, annotated
+    assert {vaddr: cost for vaddr, cost in costs.items() if any(cost)} == {part.vaddr + 2: ("2", "2")}, annotated
 
 
 def test_eu_stack_names_the_frames_of_a_stripped_program(url: str, told: dict[str, str], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from whence.listing.text import annotated, listed
 if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.cli.parser import Parser
-    from whence.listing import Instruction, Listing, SourceOptions
+    from whence.listing import Listing, SourceOptions
     from whence.locator.locator import Locator
 
 
@@ -81,7 +81,7 @@ def run(options: Namespace) -> int:
                 unknown += 1
                 continue
             if options.json:
-                print(json.dumps(as_object(listing)))
+                print(json.dumps(listing.as_json()))
                 continue
             if word != options.functions[0]:
                 print()
@@ -121,34 +121,3 @@ def listing_of(word: str, binary: Binary, sources: SourceOptions, code: str | No
     elif is_address(word) and (word.startswith(("0x", "0X")) or not binary.parts(word)):
         function = address(word)
     return binary.listing(function, limit, sources=sources, code=code, syntax=options.syntax, lines=options.lines)
-
-
-def as_object(listing: Listing) -> dict[str, object]:
-    """Return a listing as a JSON object. Addresses are hex text, because JSON readers round 64-bit numbers."""
-    return {
-        "function": listing.function,
-        "file": listing.file,
-        "line": listing.line,
-        "spans": [[hex(start), hex(end)] for start, end in listing.spans],
-        "instructions": list(map(instruction_object, listing.instructions)),
-        "lines": [line._asdict() for line in listing.lines],
-        "sources": {
-            path: {"origin": source.origin, "verified": source.verified} for path, source in listing.sources.items()
-        },
-        "notes": listing.notes,
-    }
-
-
-def instruction_object(instruction: Instruction) -> dict[str, object]:
-    return {
-        "vaddr": hex(instruction.vaddr),
-        "bytes": instruction.code.hex(),
-        "mnemonic": instruction.mnemonic,
-        "operands": instruction.operands,
-        "target": hex(instruction.target) if instruction.target else "",
-        "target_name": instruction.target_name,
-        "frames": [
-            {"function": frame.function, "file": frame.file, "line": frame.line, "inlined": frame.inlined}
-            for frame in instruction.frames
-        ],
-    }

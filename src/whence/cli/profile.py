@@ -66,7 +66,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--coverage", action="store_true", help="print for each binary what got names and why the rest did not"
     )
-    add_json_option(parser, "print the coverage as JSON")
+    add_json_option(parser, "print the coverage as JSON; with --list or --annotate, one JSON object per function")
     parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit with 1 if fewer frames have names")
     parser.epilog = (
         "exit codes: 0 done, even if some addresses have no names; 1 fewer names than --fail-under;\n"
@@ -149,8 +149,10 @@ def run(options: Namespace) -> int:
 
 def check_use(options: Namespace) -> None:
     """Raise WrongUse for options that cannot be combined."""
-    if (options.list is not None or options.annotate is not None) and len(options.profiles) > 1 and not options.merge:
-        raise WrongUse("--list and --annotate print one profile: give one, or merge several with --merge")
+    if options.list is not None or options.annotate is not None:
+        check_listing_use(options)
+    elif options.skid:
+        raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
     if options.normalize and not options.base:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:
@@ -159,6 +161,22 @@ def check_use(options: Namespace) -> None:
         raise WrongUse("--open shows one profile: give one, or merge several with --merge")
     if options.profiles.count("-") + (options.base == "-") > 1:
         raise WrongUse('"-" can be given only once: stdin has one profile')
+
+
+def check_listing_use(options: Namespace) -> None:
+    """Raise WrongUse for options that --list and --annotate cannot be combined with."""
+    if len(options.profiles) > 1 and not options.merge:
+        raise WrongUse("--list and --annotate print one profile: give one, or merge several with --merge")
+    if options.skid and options.annotate is None:
+        raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
+    used = [
+        "--" + name.replace("_", "-")
+        for name in ("output", "format", "top", "by", "flamegraph", "open", "base", "times", "coverage", "fail_under")
+        if getattr(options, name) is not None and getattr(options, name) is not False
+    ]
+    if used:
+        option = "--list" if options.list is not None else "--annotate"
+        raise WrongUse(f"{option} prints lines or instructions and cannot be used with {used[0]}: run whence twice")
 
 
 def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileReport]]:

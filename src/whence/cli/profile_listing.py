@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
@@ -19,6 +21,7 @@ from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
 
 if TYPE_CHECKING:
+    from whence.listing import Listing
     from whence.profiles import Profile
 
 
@@ -43,14 +46,24 @@ def run_listing(options: Namespace, profile: Profile) -> int:
         name(profile, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
         report_notes(profile.notes[notes:], "profile")
         if options.list is not None:
-            for listing in listings(profile, options.list, sources=sources):
-                print_lines(iter(["", *listed(listing)][not count :]))
+            for listing in listings(profile, options.list, sources=sources, binaries=binaries):
+                show(listing, listed(listing), options, is_first=not count)
                 count += 1
         if options.annotate is not None:
             how = ListingOptions(sources, syntax=options.syntax, skid=options.skid)
             for listing in instruction_listings(profile, options.annotate, binaries, options=how):
-                print_lines(iter(["", *annotated(listing, raw_bytes=options.raw_bytes)][not count :]))
+                show(listing, annotated(listing, raw_bytes=options.raw_bytes), options, is_first=not count)
                 count += 1
     if not count:
         complain(f"no function with samples matches {options.list or options.annotate!r}", "whence profile")
     return ANSWERED if count else SOME_UNKNOWN
+
+
+def show(listing: Listing, lines: Iterator[str], options: Namespace, *, is_first: bool) -> None:
+    """Print a listing as JSON with --json, else its lines, with an empty line between listings."""
+    if options.json:
+        print(json.dumps(listing.as_json()))
+        return
+    if not is_first:
+        print()
+    print_lines(lines)

@@ -45,6 +45,10 @@ def empty_first() -> array[int]:
     return array("I", (0, 0))
 
 
+def zero_first() -> array[int]:
+    return array("Q", (0,))
+
+
 class ChainTable(Record):
     """Distinct chains of frames in columns.
 
@@ -52,6 +56,9 @@ class ChainTable(Record):
 
     `function` and `file` are indexes of `functions` and `files`; `source` is an index of whence.SOURCES; the other
     columns are the fields of Frame.
+
+    The outermost function of chain c has the code [span_start[c], span_start[c] + span_size[c]), in vaddrs; 0 and 0 are
+    unknown.
     """
 
     functions: list[str] = field(default_factory=list)
@@ -65,6 +72,8 @@ class ChainTable(Record):
     discriminator: array[int] = field(default_factory=u32_array)
     inlined: bytearray = field(default_factory=bytearray)
     source: bytearray = field(default_factory=bytearray)
+    span_start: array[int] = field(default_factory=zero_first)
+    span_size: array[int] = field(default_factory=zero_first)
     _numbers: dict[str, int] = field(default_factory=dict)  # indexes of functions, filled by the first `add`
     _file_numbers: dict[str, int] = field(default_factory=dict)
     _made: list[Frames] = field(default_factory=list)  # chains as objects, as far as requested
@@ -93,6 +102,7 @@ class ChainTable(Record):
         out.inlined = bytearray(map(FIELD["inlined"], frames))
         out.source = bytearray(SOURCES.index(frame.source) for frame in frames)
         out.functions, out.files = list(functions), list(files)
+        out.span_start, out.span_size = (array("Q", bytes(8 * len(rows))) for _ in range(2))
         return out
 
     def add(self, more: ChainTable) -> int:
@@ -113,6 +123,8 @@ class ChainTable(Record):
             column = getattr(self, name)
             column += getattr(more, name)
         self.first += array("I", [row + end for end in more.first[2:]])
+        self.span_start += more.span_start[1:]
+        self.span_size += more.span_size[1:]
         return base
 
     def chains(self) -> list[Frames]:

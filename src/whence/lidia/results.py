@@ -9,7 +9,7 @@ from importlib import import_module
 from whence._base.model import Frame, Frames, Source
 from whence._base.records import NamedTuple
 from whence.kernels.rows import numbered, taken
-from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, u32_array
+from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, u32_array, u64_array
 from whence.lidia.kernels import chains as chains_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
@@ -386,6 +386,10 @@ class FrameTable(Sequence[Frames]):
             u32_array(chosen(self.discriminator)), bytearray(chosen(self.inlined.cast("B"))),
             bytearray(chosen(self._source)),
         )  # fmt: skip
+        if self._archive is not None:
+            outermost = array("I", [row - 1 for row in starts[2:]])
+            spans = self._archive.spans(taken(chosen(self.range_index), "I", outermost).numbers())
+            table.span_start, table.span_size = (array("Q", (0,)) + u64_array(column.numbers()) for column in spans)
         return table, run_of
 
     def _distinct_texts(

@@ -1,4 +1,4 @@
-"""The public class Listing: what it has, as text, HTML and an Arrow table."""
+"""The public class Listing: what it has, as text, HTML, JSON and an Arrow table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from whence.lidia.results import imported
-from whence.listing.model import ListedLine, ListingData
+from whence.listing.model import Instruction, ListedLine, ListingData
 from whence.listing.text import annotated, listed
 
 if TYPE_CHECKING:
@@ -36,6 +36,26 @@ class Listing(ListingData):
         """Return the instructions with the source line above each group; without instructions, the lines."""
         return "\n".join(annotated(self) if self.instructions else listed(self)) + "\n"
 
+    def as_json(self) -> dict[str, object]:
+        """Return a JSON object. Addresses are hex text, because JSON readers round 64-bit numbers."""
+        return {
+            "function": self.function,
+            "file": self.file,
+            "line": self.line,
+            "spans": [[hex(start), hex(end)] for start, end in self.spans],
+            "type": self.type,
+            "unit": self.unit,
+            "self": self.self_cost,
+            "cost": self.cost,
+            "total": self.total,
+            "instructions": list(map(instruction_json, self.instructions)),
+            "lines": [line._asdict() for line in self.lines],
+            "sources": {
+                path: {"origin": source.origin, "verified": source.verified} for path, source in self.sources.items()
+            },
+            "notes": self.notes,
+        }
+
     def to_arrow(self) -> pyarrow.Table:
         """Return a pyarrow Table with a row for each instruction; without instructions, for each line.
 
@@ -63,3 +83,19 @@ def columns_of(rows: Iterable[tuple[object, ...]], names: Iterable[str]) -> dict
     """Return named fields of tuples as columns."""
     kept = list(rows)
     return {name: [getattr(row, name) for row in kept] for name in names}
+
+
+def instruction_json(instruction: Instruction) -> dict[str, object]:
+    return {
+        "vaddr": hex(instruction.vaddr),
+        "bytes": instruction.code.hex(),
+        "mnemonic": instruction.mnemonic,
+        "operands": instruction.operands,
+        "target": hex(instruction.target) if instruction.target else "",
+        "target_name": instruction.target_name,
+        "self": instruction.self,
+        "frames": [
+            {"function": frame.function, "file": frame.file, "line": frame.line, "inlined": frame.inlined}
+            for frame in instruction.frames
+        ],
+    }

@@ -14,6 +14,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
@@ -38,11 +39,11 @@ NODE = 200  # bytes of memory that a line of a function needs, about
 
 
 class FunctionCosts:
-    """The lines of one function with their costs, and the build-id of its first binary."""
+    """The lines of one function with their costs, and its first mapping."""
 
-    def __init__(self, build_id: str) -> None:
+    def __init__(self, mapping: int) -> None:
         self.tree = LineCosts()
-        self.build_id = build_id
+        self.mapping = mapping
         self.self = self.cost = 0
         self.line = 0
 
@@ -58,7 +59,12 @@ def weights_of(profile: ProfileData, kind: int) -> array[int]:
 
 
 def listings(
-    profile: ProfileData, pattern: str, *, kind: int | None = None, sources: SourceOptions | None = None
+    profile: ProfileData,
+    pattern: str,
+    *,
+    kind: int | None = None,
+    sources: SourceOptions | None = None,
+    binaries: Binaries | None = None,
 ) -> list[Listing]:
     """Return the lines of the functions that match, the most expensive first.
 
@@ -67,6 +73,7 @@ def listings(
         pattern: a regular expression that is searched in names of functions.
         kind: index of the sample type (default: the profile's default type).
         sources: where source files are looked for.
+        binaries: finds the files with the debug info, which may have the text or the MD5 of source files.
 
     Raises ValueError for an invalid pattern.
     """
@@ -90,8 +97,7 @@ def listings(
                 continue
             function = found.get((frame.function, frame.file))
             if function is None:
-                mapping = profile.mapping_of(location)
-                function = FunctionCosts(mapping.build_id if mapping is not None else "")
+                function = FunctionCosts(profile.mapping[location])
                 found[frame.function, frame.file] = function
             function.line = function.line or frame.start_line
             budget.charge(NODE * (index + 1))
@@ -118,11 +124,35 @@ def listings(
                     seen.add(id(function))
                     function.cost += value
     type, total = type_of(profile, kind), sum(weights)
+    sources_of: dict[int, Sources] = {}
+
+    def sources_in(mapping: int) -> Sources:
+        """Return the source files of a mapping's binary."""
+        if mapping not in sources_of:
+            sources_of[mapping] = mapping_sources(profile, mapping, sources, binaries)
+        return sources_of[mapping]
+
     return [
-        listed(key, function, type.type or "samples", type.unit, total, Sources(sources, function.build_id))
+        listed(key, function, type.type or "samples", type.unit, total, sources_in(function.mapping))
         for key, function in sorted(found.items(), key=lambda item: (-abs(item[1].cost), item[0]))
         if function.cost or function.self
     ]
+
+
+def mapping_sources(
+    profile: ProfileData, index: int, options: SourceOptions | None, binaries: Binaries | None
+) -> Sources:
+    """Return where the source files of a mapping's binary are, checked by its debug info if that is found."""
+    if index == NO_MAPPING:
+        return Sources(options)
+    mapping = profile.mappings[index]
+    debug = None
+    if binaries is not None:
+        with suppress(WhenceError, OSError):
+            opened = binaries.search(mapping).opened
+            producers = opened.binary.producers if opened is not None else None
+            debug = producers.debug_elf if producers is not None else None
+    return Sources(options, mapping.build_id, debug)
 
 
 def listed(

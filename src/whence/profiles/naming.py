@@ -14,11 +14,12 @@ from typing import TypeAlias
 from whence._base.model import Frames
 from whence._base.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence._base.records import NamedTuple, Record, field
-from whence.kernels.rows import ascending, grouped, numbered, taken
+from whence.kernels.rows import ascending, grouped, moved, numbered, taken
 from whence.lidia.chains import NO_CHAIN, SOURCE_OF_BYTE, ChainTable
 from whence.lidia.table import demangler
 from whence.locate.segments import has_nobits
 from whence.locator.locator import Locator
+from whence.objects.elf.segments import image_base
 from whence.profiles.binaries import VDSO, Binaries, CachedChains, MappingSearch, OpenedMapping
 from whence.profiles.fallback_names import Fallbacks
 from whence.profiles.fixed_program import map_fixed_program
@@ -27,7 +28,7 @@ from whence.samples.addresses import NOWHERE
 from whence.samples.kernel import HALF
 from whence.samples.kernels.lines import census
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import NO_MAPPING, Mapping, NamedLocations, ProfileData
+from whence.samples.model import NO_MAPPING, FileLocations, Mapping, NamedLocations, ProfileData
 from whence.symbolize.naming import Unnamed, table_of
 
 CACHED_VADDRS = 500_000  # of a file, whose chains are kept for the next profile
@@ -258,6 +259,9 @@ class LocationNamer:
             named = taken(locations, "I", chosen).numbers()
             named_chains = taken(chains, "I", chosen).numbers()
         profile.named.append(NamedLocations(memoryview(named), named_chains, table))
+        if opened.placing is None:
+            vaddrs = taken(distinct, "Q", rows).numbers()
+            profile.in_files.append(in_image(opened, locations, vaddrs, chains, table))
         profile.changed.update(named)
         for location in profile.reasons.keys() & set(named) if profile.reasons else ():
             del profile.reasons[location]
@@ -346,6 +350,17 @@ class LocationNamer:
         if not self._profile.own_frames[location]:
             self._profile.reasons[location] = str(missing)
             report.unnamed[location] = missing
+
+
+def in_image(
+    opened: OpenedMapping, locations: Locations, vaddrs: memoryview, chains: memoryview, table: ChainTable
+) -> FileLocations:
+    """Return the addresses of locations in the image of their file, and the functions there by the chains."""
+    base = image_base(opened.segments or (), only_code=opened.elf is None)
+    start, size = (taken(column, "Q", chains).numbers() for column in (table.span_start, table.span_size))
+    if base:
+        vaddrs, start = (moved(column, (1 << 64) - base).numbers() for column in (vaddrs, start))
+    return FileLocations(memoryview(locations), vaddrs, start, size)
 
 
 def _recorded(demangle: Callable[[str], str], system_names: dict[str, str]) -> Callable[[str], str]:

@@ -152,19 +152,26 @@ class Profile(ProfileData):
         """
         return top(self, rows, sort, by=by)
 
-    def listing(self, pattern: str, *, sources: SourceOptions | None = None) -> list[Listing]:
+    def listing(
+        self, pattern: str, locator: Places | Binaries | None = None, *, sources: SourceOptions | None = None
+    ) -> list[Listing]:
         """Return the lines of the functions whose name matches, with their costs, the most expensive first.
 
         Symbolize the profile first. Costs are of the default sample type; they equal those of `go tool pprof -list`.
 
         Args:
             pattern: a regular expression that is searched in the names.
-            sources: where source files are looked for (default: the paths in the profile).
+            locator: where the binaries are, as for `symbolize`: their debug info may have the text or the MD5 of
+                source files.
+            sources: where source files are looked for (default: the debug info, and the paths in the profile).
 
         Raises:
             ValueError: the pattern is not a regular expression.
         """
-        return code.listings(self, pattern, sources=sources)
+        if isinstance(locator, Binaries):
+            return code.listings(self, pattern, sources=sources, binaries=locator)
+        with Binaries(locator) as binaries:
+            return code.listings(self, pattern, sources=sources, binaries=binaries)
 
     def annotate(
         self,

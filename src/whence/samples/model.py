@@ -219,6 +219,18 @@ class NamedLocations(Record):
     table: ChainTable
 
 
+class FileLocations(Record):
+    """Locations in one file: their addresses in the image, and the functions there, which may be unknown (size 0).
+
+    Addresses are relative to the image: vaddrs without that of the first page.
+    """
+
+    locations: memoryview
+    address: memoryview
+    function: memoryview
+    size: memoryview
+
+
 class Sample:
     """A view of one sample of a profile."""
 
@@ -296,6 +308,7 @@ class ProfileData(Record):
     unwinding: Unwinding | None = None  # samples to unwind when files are known
     kernel_names: str = ""  # path of the kernel's symbols (kallsyms) recorded with it
     named: list[NamedLocations] = field(default_factory=list)  # from files; the last of a location is valid
+    in_files: list[FileLocations] = field(default_factory=list)  # what naming found out about locations in files
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # `added` of the samples that were read

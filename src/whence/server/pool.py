@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from whence._base.lru import Lru
@@ -11,7 +11,6 @@ from whence._base.reasons import Missing, Reason
 from whence.locate.search import FileQuery
 from whence.locator.answers import OpenedFile
 from whence.locator.locator import Locator
-from whence.objects.elf.segments import Segment
 
 
 class PooledArchive:
@@ -104,9 +103,3 @@ class ArchivePool:
     def _close_unused(archive: PooledArchive) -> None:
         if archive.evicted and archive.users == 0 and archive.opened is not None:
             archive.opened.close()
-
-
-def image_base(segments: Sequence[Segment]) -> int:
-    """Return the start of the image: the lowest loaded vaddr, rounded down to its page."""
-    loaded = [segment for segment in segments if segment.is_loaded]
-    return min((segment.vaddr & -segment.page for segment in loaded), default=0)

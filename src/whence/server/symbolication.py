@@ -22,10 +22,10 @@ from whence._base.reasons import Missing
 from whence.demangle import demangle
 from whence.listing.build import CodeReader
 from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import image_base
 from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machine_name
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
-from whence.server.pool import image_base
 from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
@@ -206,8 +206,7 @@ class SymbolicationEndpoints:
                         self._bases.clear()
                     self._bases[build_id] = base
                     return base
-        loaded = [segment for segment in opened.segments or () if segment.is_loaded]
-        return min((max(segment.vaddr - segment.file_offset, 0) & -segment.page for segment in loaded), default=0)
+        return image_base(opened.segments or (), only_code=True)
 
     async def source(self, request: Request) -> Response:
         """Return a source file, if a frame at the offset of the request is in this file."""

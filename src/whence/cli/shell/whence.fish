@@ -263,7 +263,7 @@ complete -c whence -n '_shtab_whence_using profile' -l normalize -d 'with --base
 complete -c whence -n '_shtab_whence_using profile' -l times -d 'keep the time of each sample as a label'
 complete -c whence -n '_shtab_whence_using profile' -l overwrite -d 'also name locations that have names already'
 complete -c whence -n '_shtab_whence_using profile' -l coverage -d 'print for each binary what got names and why the rest did not'
-complete -c whence -n '_shtab_whence_using profile' -l json -d 'print the coverage as JSON'
+complete -c whence -n '_shtab_whence_using profile' -l json -d 'print the coverage as JSON; with --list or --annotate, one JSON object per function'
 complete -c whence -n '_shtab_whence_using profile' -l fail-under -x -d 'exit with 1 if fewer frames have names'
 complete -c whence -n '_shtab_whence_using profile' -l intel -d 'Intel syntax (the default)'
 complete -c whence -n '_shtab_whence_using profile' -l att -d 'AT&T syntax, as objdump prints'

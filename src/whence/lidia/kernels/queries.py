@@ -561,6 +561,23 @@ class Archive:
                 handle_signals(cython.address(work), 8)
                 out[index] = start_of(self.view, function[index], file[index], line[index])
 
+    def spans(self, ranges: cython.const[cython.uint][::1]) -> tuple[Column, Column]:
+        """Return the vaddr and the length of each of `ranges`; 0 and 0 for an index out of bounds."""
+        vaddr: Column = Column("Q", True)
+        length: Column = Column("Q", True)
+        starts: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(vaddr, ranges.shape[0]))
+        lengths: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(length, ranges.shape[0]))
+        row: cython.Py_ssize_t
+        work: cython.Py_ssize_t = 0
+        with cython.nogil:
+            for row in range(ranges.shape[0]):
+                handle_signals(cython.address(work), 4)
+                starts[row] = lengths[row] = 0
+                if ranges[row] < self.view.count:
+                    starts[row] = vaddr_of(self.view, ranges[row])
+                    lengths[row] = field(self.view, ranges[row], LENGTH)
+        return vaddr, length
+
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
         """Return the texts at offsets, "" for an offset outside the strings. Each distinct text is made once.
 

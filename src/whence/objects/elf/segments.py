@@ -223,3 +223,18 @@ class Translation:
             return Segment(segment.type, segment.flags, start + head, segment.vaddr, size, size, segment.align)
 
         return Translation(map(with_file_range, self.segments)) if self.has_nobits else self
+
+
+def image_base(segments: Sequence[Segment], *, only_code: bool = False) -> int:
+    """Return the start of the image: the lowest loaded vaddr, rounded down to its page.
+
+    `only_code`: the other segments are unknown; the image then starts where the file's first byte would be.
+    """
+    return min(
+        (
+            max(segment.vaddr - (segment.file_offset if only_code else 0), 0) & -segment.page
+            for segment in segments
+            if segment.is_loaded
+        ),
+        default=0,
+    )

@@ -6,8 +6,11 @@ sources. Newer front ends upgrade it.
     threads     each thread of each process in the samples' labels; a single thread without such labels
     samples     in order of time, if known; otherwise each sample once, a period apart
     weights     of the profile's default sample type: times in milliseconds, bytes, or counts
-    frames      an inlined call has its own frame at the address of its caller (inlineDepth); addresses count from the
-                first byte of the file
+    frames      an inlined call has its own frame at the address of its caller (inlineDepth); addresses are relative to
+                the image, as the front end asks a server for instructions by them; those of files that were not read
+                count from the first byte of the file
+    nativeSymbols
+                the functions of addresses in files that were read
     categories  the kernel, generated code, the program's files, and other code
     markers     samples that the recorder lost
 
@@ -54,6 +57,7 @@ LOST_SCHEMA = {
     "display": ["marker-chart", "marker-table", "timeline-overview"],
     "fields": [{"key": "count", "label": "Samples lost", "format": "integer"}],
 }
+ADDRESS_LIMIT = 1 << 63  # addresses in images are smaller
 HALF_BIT = 63  # set in addresses of the kernel
 STACK_BYTES = 250  # of a row of the stack table, with its entry in `stacks`
 
@@ -211,6 +215,17 @@ class FirefoxTables:
         self._resource_numbers: dict[tuple[str, str], int] = {}
         self._locations: dict[int, list[int]] = {}
         self._kinds: dict[tuple[object, ...], AddressKind] = {}
+        self.symbols: dict[tuple[int, int, int], int] = {}  # lib, start, size
+        self.symbol_names: list[int] = []
+        self.frame_symbols: list[int] = []  # of frames
+        self._in_files = {
+            location: (address, start, size)
+            for part in profile.in_files
+            for location, address, start, size in zip(
+                part.locations, part.address, part.function, part.size, strict=True
+            )
+            if address < ADDRESS_LIMIT
+        }
 
     def string(self, text: str) -> int:
         index = self.strings.get(text)
@@ -269,18 +284,35 @@ class FirefoxTables:
             mapping = self.profile.mapping_of(location)
             address = self.profile.address[location]
             category = CATEGORY[self.kind(mapping, address)]
+            address_in_image, start, size = self._in_files.get(location, (NO_ADDRESS, 0, 0))
             if mapping is None:
                 address = address or NO_ADDRESS
+            elif address_in_image != NO_ADDRESS:
+                address = address_in_image
             elif is_runtime(mapping, address):
                 address += mapping.file_offset - mapping.start
             resource = self.resource(location, shown[0].binary)
+            symbol = self.symbol(resource, start, size, shown[0].name) if size else NO_INDEX
             frames = self._locations[location] = [
-                self.frame(frame, address, depth, category, resource, column)
+                self.frame(frame, address, depth, category, resource, column, symbol)
                 for depth, (frame, column) in enumerate(zip(shown, columns, strict=True))
             ]
         return frames
 
-    def frame(self, frame: DisplayFrame, address: int, depth: int, category: int, resource: int, column: int) -> int:
+    def symbol(self, resource: int, start: int, size: int, name: str) -> int:
+        """Return the native symbol of a function of a resource, NO_INDEX if the resource is not a library."""
+        lib = self._resources[resource]["lib"] if resource != NO_INDEX else None
+        if lib is None:
+            return NO_INDEX
+        index = self.symbols.setdefault((lib, start, size), len(self.symbols))
+        if index == len(self.symbol_names):
+            self.budget.charge(bounds.JSON_OBJECT)
+            self.symbol_names.append(self.string(name))
+        return index
+
+    def frame(
+        self, frame: DisplayFrame, address: int, depth: int, category: int, resource: int, column: int, symbol: int
+    ) -> int:
         source = NO_INDEX
         if frame.file:
             source = self.sources.setdefault(frame.file, len(self.sources))
@@ -291,6 +323,7 @@ class FirefoxTables:
         if index == len(self.columns):
             self.budget.charge(bounds.JSON_OBJECT)
             self.columns.append(column)
+            self.frame_symbols.append(symbol)
         return index
 
     def stack(self, stack: int) -> int | None:
@@ -321,7 +354,7 @@ class FirefoxTables:
                 "category": [frame[2] for frame in frames],
                 "subcategory": [0] * len(frames),
                 "func": [frame[3] for frame in frames],
-                "nativeSymbol": [None] * len(frames),
+                "nativeSymbol": [None if symbol == NO_INDEX else symbol for symbol in self.frame_symbols],
                 "innerWindowID": [0] * len(frames),
                 "line": [frame[4] or None for frame in frames],
                 "column": [column or None for column in self.columns],
@@ -340,7 +373,13 @@ class FirefoxTables:
                 "length": len(resources),
                 **{column: [resource[column] for resource in resources] for column in ("lib", "name", "host", "type")},
             },
-            "nativeSymbols": {"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []},
+            "nativeSymbols": {
+                "length": len(self.symbols),
+                "address": [start for _, start, _ in self.symbols],
+                "functionSize": [size for _, _, size in self.symbols],
+                "libIndex": [lib for lib, _, _ in self.symbols],
+                "name": self.symbol_names,
+            },
             "sources": {
                 "length": len(self.sources),
                 "id": [None] * len(self.sources),
