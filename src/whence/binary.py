@@ -220,7 +220,7 @@ class Binary(Closing):
         assert self.producers is not None
         if self._planner is None:
             self._planner = Planner()
-        producers, debug_info = self.producers, self.producers.dwarf
+        producers, debug_info = self.producers, self.producers.debug_info
         packed = debug_info is not None and debug_info.should_stream
         # units are counted after the look at them: that may be what reads their list
         return self._planner.plan(
@@ -491,7 +491,7 @@ def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
 
 def unit_count(producers: Producers) -> int:
     """Return the number of units of debug info."""
-    return producers.dwarf.unit_count if producers.dwarf is not None else 0
+    return producers.debug_info.unit_count if producers.debug_info is not None else 0
 
 
 def is_archive(path: str | PathLike[str]) -> bool:

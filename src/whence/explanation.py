@@ -134,7 +134,7 @@ def where_in(elf: ObjectFile, vaddr: int) -> tuple[bool, list[Step]]:
 
 def source(producers: Producers, name: str, vaddr: int) -> Step:
     """Return the step of one source of names."""
-    if name == "DWARF" and producers.dwarf is None:
+    if name == "DWARF" and producers.debug_info is None:
         return Step(name, "none in the file or a debug file of it")
     if name == ".gopclntab" and producers.pclntab is None:
         return Step(name, "; ".join(map(str, producers.problems)) or "none: not a Go program")
@@ -143,7 +143,8 @@ def source(producers: Producers, name: str, vaddr: int) -> Step:
         frames = frames_by(producers, SOURCES[name], units, vaddr)
     except (WhenceError, OSError) as error:
         return Step(name, str(error), False)
-    where = f" in {len(units)} unit{'s' if len(units) != 1 else ''}" if name == "DWARF" else ""
+    kind = "unit" if producers.linked is None else "object file"
+    where = f" in {len(units)} {kind}{'s' if len(units) != 1 else ''}" if name == "DWARF" else ""
     return Step(name, " < ".join(map(short, frames)) or f"nothing{where} covers the address", bool(frames))
 
 

@@ -20,6 +20,7 @@ from whence._base.mapped import checked
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import Reason
 from whence.dwarf.info import DebugInfo
+from whence.dwarf.linked import LinkedInfo
 from whence.kernels.rows import ascending
 from whence.objects.companions import Companion, CompanionKind
 from whence.objects.elf.function_symbols import functions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.objects.companions import Complete
+    from whence.objects.parts import LinkedObject
 
 
 class Producers:
@@ -63,9 +65,10 @@ class Producers:
         if options.dwarf or options.symtab:
             self.debug_elf = self._companion(CompanionKind.DEBUG_FILE) or elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
+        self.linked: LinkedInfo | None = self._open_linked() if options.dwarf else None
 
     def __repr__(self) -> str:
-        kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
+        kinds = {"DWARF": self.debug_info, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
         kinds_read = ", ".join(kind for kind, source in kinds.items() if source is not None)
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {kinds_read or 'none'}>"
 
@@ -85,14 +88,35 @@ class Producers:
     def _package(self) -> ObjectFile | None:
         return self._companion(CompanionKind.PACKAGE) if self.debug_elf.path else None
 
-    def _companion(self, kind: CompanionKind, comp_dir: str = "", name: str = "") -> ObjectFile | None:
+    def _companion(
+        self, kind: CompanionKind, comp_dir: str = "", name: str = "", linked: LinkedObject | None = None
+    ) -> ObjectFile | None:
         """Open a file that completes the one with the debug info."""
         if self._complete is None:
             return None
-        companion = self._complete(Companion(kind, self.debug_elf, comp_dir, name))
+        companion = self._complete(Companion(kind, self.debug_elf, comp_dir, name, linked))
         if companion is not None and companion is not self.elf:
             self._opened.append(companion)
         return companion
+
+    def _open_linked(self) -> LinkedInfo | None:
+        elf = self.debug_elf
+        if self._complete is None or self.dwarf is not None or not elf.linked_objects:
+            return None
+        weak = ref(self)
+
+        def open_object(entry: LinkedObject) -> ObjectFile | None:
+            producers = weak()
+            if producers is None:
+                return None
+            return producers._companion(CompanionKind.LINKED_OBJECT, linked=entry)
+
+        return LinkedInfo(elf, elf.linked_objects, strings=self.strings, open_object=open_object, options=self.options)
+
+    @property
+    def debug_info(self) -> DebugInfo | LinkedInfo | None:
+        """The debug info of the file, its debug file or its object files."""
+        return self.linked if self.dwarf is None else self.dwarf
 
     def _open_dwarf(self) -> DebugInfo | None:
         elf = self.debug_elf
@@ -128,12 +152,15 @@ class Producers:
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
-        """Return the units of debug info that can contain any of the vaddrs, as offsets in .debug_info."""
-        dwarf = self.dwarf  # another thread may close the producers
-        if dwarf is None:
+        """Return the units of debug info that can contain any of the vaddrs.
+
+        They are offsets in .debug_info, or numbers of object files of a debug map.
+        """
+        debug_info = self.debug_info  # another thread may close the producers
+        if debug_info is None:
             return []
         with self.reading():
-            return dwarf.units_at(vaddrs)
+            return debug_info.units_at(vaddrs)
 
     def ranges(
         self,
@@ -149,7 +176,7 @@ class Producers:
         """Return the table of all sources. Its names are in the files: read them in a `reading` block.
 
         Args:
-            units: offsets in .debug_info; only these units are read.
+            units: units as `units_at` returns them; only these are read.
             near: vaddrs; only symbols and Go functions at these are read.
             vaddrs: only ranges that contain any of these are returned.
             lines, files: include line rows, and files.
@@ -169,13 +196,14 @@ class Producers:
         elif near is not None:
             sorted_vaddrs = memoryview(array("Q", sorted(near)))
         by_dwarf = Ranges(self.strings)
+        debug_info = self.debug_info
         by_go: list[Ranges] = []
         by_symbols: list[Ranges] = []
 
         def read_dwarf() -> None:
             nonlocal by_dwarf
-            if self.dwarf is not None and only in ("", "dwarf"):
-                by_dwarf = self.dwarf.ranges(
+            if debug_info is not None and only in ("", "dwarf"):
+                by_dwarf = debug_info.ranges(
                     units, jobs=self.options.jobs, lines=lines, starts=starts, vaddrs=sorted_vaddrs
                 )
 
@@ -196,15 +224,15 @@ class Producers:
         else:
             read_dwarf()
             if (
-                self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go
+                debug_info is not None and not debug_info.bare and not self.elf.is_go
             ):  # Go's tables know where methods start
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # other sources would be overlaid
                     return by_dwarf
             read_others()
-        if self.dwarf is not None and self.dwarf.bare:
+        if debug_info is not None and debug_info.bare:
             for symbols in by_symbols:
-                take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
+                take_linkage_names(by_dwarf, symbols, debug_info.bare)
         return merge([by_dwarf, *(part_for(table, sorted_vaddrs) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
@@ -255,7 +283,7 @@ class Producers:
         """Close the companion files and drop what was read. Problems stay available."""
         if self._problems_at_close is None:
             self._problems_at_close = list(self.all_problems())
-        self.dwarf = self.pclntab = None
+        self.dwarf = self.linked = self.pclntab = None
         self.strings = StringSpace()
         for file in self._opened:
             file.close()
@@ -283,6 +311,8 @@ class Producers:
         yield from (problem.in_file(self.elf.path) for problem in self.problems)
         if self.dwarf is not None:
             yield from (problem.in_file(self.debug_elf.path) for problem in self.dwarf.problems)
+        if self.linked is not None:
+            yield from self.linked.problems
 
     def _met(self) -> Iterator[str]:
         yield from map(str, self.errors())

@@ -29,6 +29,7 @@ class Section:
     vaddr: int = 0
     flags: int = 0
     size: int | None = None  # in the header, if that is not len(data)
+    relocations: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,15 @@ class Symbol:
     type: int = 0x0F  # N_SECT | N_EXT
     section: int = 1
     description: int = 0
+
+
+def debug_map(path: str, *functions: tuple[str, int, int], time: int = 0) -> list[Symbol]:
+    """Entries of an object file and its functions (name, vaddr, size), as linkers write them."""
+    entries = [Symbol("/src/", 0, 0x64, 0), Symbol("a.c", 0, 0x64, 0), Symbol(path, time, 0x66, 0, 1)]
+    for name, vaddr, size in functions:
+        entries += [Symbol("", vaddr, 0x2E), Symbol(name, vaddr, 0x24)]
+        entries += [Symbol("", size, 0x24, 0), Symbol("", size, 0x4E)]
+    return [*entries, Symbol("", 0, 0x64)]
 
 
 def text(vaddr: int = 0x100001000, size: int = 0x100) -> Section:
@@ -116,13 +126,18 @@ def forge(
         more.append(command(layout.LC_FUNCTION_STARTS, struct.pack(mark + "II", *blob(function_starts)), mark))
     if uuid:
         more.append(command(layout.LC_UUID, uuid, mark))
+    tables = {
+        section: (blob(section.relocations)[0], len(section.relocations) // 8) if section.relocations else (0, 0)
+        for section in sections
+    }
     loads = []
     for name, inside, offsets, file_offset, low, size, spans in layouts:
         protection = 5 if any(section.flags & CODE for section in inside) else 3
         rows = b"".join(
             struct.pack(
                 mark + layout.SECTION[bits], section.name.encode(), name.encode(), section.vaddr,
-                len(section.data) if section.size is None else section.size, offset, 0, 0, 0, section.flags,
+                len(section.data) if section.size is None else section.size, offset, 0,
+                *tables[section], section.flags,
                 *[0] * (2 if bits == 32 else 3),
             )
             for section, offset in zip(inside, offsets, strict=True)

@@ -79,6 +79,9 @@ def sources_of(binary: Binary) -> list[str]:
     if info is not None and len(info.units):
         count = len(info.units)
         sources.append(f"DWARF: {count:,} unit{'s' if count != 1 else ''}")
+    if producers.linked is not None:
+        count = producers.linked.unit_count
+        sources.append(f"debug map: {count:,} object file{'s' if count != 1 else ''}")
     try:
         if producers.pclntab is not None:
             sources.append(".gopclntab: functions, files, lines and inlined calls of Go")

@@ -16,6 +16,7 @@ addresses.
     streaming.py       units that are read while .debug_info is being decompressed
     unit_set.py        units that are read together: headers, root DIEs and their ranges
       problems.py      their faults, as errors
+    linked.py          debug info that a linker left in object files (Mach-O's debug maps)
     sections.py        the sections of a file, and where its code is
     explore.py         one unit for a person: functions, inlined calls, rows
     locations.py       location lists: .debug_loc, .debug_loclists

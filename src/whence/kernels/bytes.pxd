@@ -64,6 +64,14 @@ cdef inline uint64 number(const unsigned char* at, int size, bint big) noexcept 
     return value
 
 
+cdef inline void store_number(unsigned char* at, int size, bint big, uint64 value) noexcept nogil:
+    """Write the low `size` (1 to 8) bytes of a number."""
+    cdef int i
+    for i in range(size):
+        at[size - 1 - i if big else i] = <unsigned char>(value & 0xFF)
+        value >>= 8
+
+
 cdef inline uint64 uleb(const unsigned char* data, uint64* at, uint64 end) noexcept nogil:
     """Read the ULEB128 number at data[at[0]], modulo 2^64, and move at[0] to its end.
 

@@ -9,6 +9,7 @@ say where to put a file:
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
                  any file in DEBUG_DIR with the build-id; stores; debuginfod
     .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp; FILE.dwp in DEBUG_DIR
+    object file  of a Mach-O debug map: its path; DEBUG_DIR/its path; its bare name next to the file and in DEBUG_DIR
     .dwo         its name in the compilation's folder; next to the file; in the file's folder and in DEBUG_DIR under its
                  bare name
 
@@ -21,6 +22,7 @@ decides. Other candidates are recorded as MISMATCH, and never used.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from whence._base import rooted
@@ -31,14 +33,18 @@ from whence.locate.folder_index import files_of
 from whence.locate.search import FileKind, Outcome, Search
 from whence.objects.companions import Companion, CompanionKind
 from whence.objects.interface import ObjectFile
-from whence.objects.opening import open_object
+from whence.objects.machines import machine_name
+from whence.objects.opening import open_linked, open_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.locate.sources import Fetcher
+    from whence.objects.parts import LinkedObject
 
 DEBUG_DIRS = ("/usr/lib/debug",)
 """The default debug folders."""
+
+LAST_TIME = 253402300799  # in the year 9999
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
@@ -106,6 +112,8 @@ class DebugFiles:
             return self.debug_file(elf)
         if companion.kind is CompanionKind.ALT_FILE:
             return self.alt_file(elf)
+        if companion.linked is not None:
+            return self.linked_object(elf, companion.linked)
         if companion.kind is CompanionKind.PACKAGE:
             return self.dwp_for(elf.path, elf.build_id)
         return self.dwo(companion.comp_dir, companion.name, elf.path)
@@ -199,6 +207,38 @@ class DebugFiles:
         self._take(search, candidates, lambda _: "")
         return search
 
+    def linked_object(self, elf: ObjectFile, entry: LinkedObject) -> Search:
+        """Find an object file of the debug map of `elf`.
+
+        The time when it was modified has to be that in the map, if both are known.
+        """
+        search = Search(CompanionKind.LINKED_OBJECT)
+        member = f", member {entry.member}" if entry.member else ""
+        root, inside = self._split(elf.path)
+        name = os.path.basename(entry.path)
+        path = entry.path if os.path.isabs(entry.path) else os.path.join("/", os.path.dirname(inside), entry.path)
+        candidates = [] if _leads_elsewhere(elf.path) else [(root + path, f"debug map{member}")]
+        inner = path.lstrip("/")
+        candidates += [(os.path.join(folder, inner), f"debug folder{member}") for folder in self._flat_folders()]
+        folders = [*folders_of(elf.path, self._sysroot), *self._flat_folders()]
+        candidates += [(os.path.join(folder, name), f"bare name{member}") for folder in folders]
+        modified = 0
+
+        def opened(candidate: str) -> ObjectFile:
+            nonlocal modified
+            file, modified = open_linked(candidate, entry.member, elf.details.get("architecture", ""))
+            return file
+
+        def fault_of(candidate: ObjectFile) -> str:
+            if candidate.format != elf.format or candidate.machine != elf.machine:
+                return f"a {candidate.format} file for {machine_name(candidate.machine)}"
+            if entry.time and modified and entry.time != modified:
+                return f"modified at {utc(modified)}, expected {utc(entry.time)}: built again after it was linked"
+            return "" if candidate.has_debug_info else Outcome.EMPTY.sentence
+
+        self._take(search, candidates, fault_of, elf.path, opened)
+        return self._ended(search, elf)
+
     def _split(self, path: str) -> tuple[str, str]:
         return rooted.split(path, self._sysroot)
 
@@ -247,9 +287,15 @@ class DebugFiles:
             yield os.path.join(top, name), "debug link"
 
     def _take(
-        self, search: Search, candidates: Candidates, check: Callable[[ObjectFile], str], itself: str = ""
+        self,
+        search: Search,
+        candidates: Candidates,
+        check: Callable[[ObjectFile], str],
+        itself: str = "",
+        open_file: Callable[[str], ObjectFile] | None = None,
     ) -> None:
         """Open candidates in turn until `check` finds no fault, and record each outcome."""
+        open_file = open_file or self._open_elf
         seen = {rooted.real_path(itself, self._sysroot)} if itself else set()
         for path, how in candidates:
             if "\0" in path or (real := rooted.real_path(path, self._sysroot)) in seen:
@@ -257,7 +303,7 @@ class DebugFiles:
             seen.add(real)
             candidate = None
             try:
-                candidate = self._open_elf(rooted.openable(path, self._sysroot))
+                candidate = open_file(rooted.openable(path, self._sysroot))
                 fault = check(candidate)
             except FileNotFoundError:
                 search.note(path, how, Outcome.ABSENT)
@@ -342,3 +388,12 @@ def belongs(candidate: ObjectFile, elf: ObjectFile, crc: int) -> str:
     with open_regular(candidate.path, ElfError) as (descriptor, size):
         actual = stored_crc32(descriptor, size)
     return "" if actual == crc else f"the CRC is {actual:08x}, expected {crc:08x}"
+
+
+def utc(seconds: int) -> str:
+    """Return a time as text.
+
+    >>> utc(0x6B0A6EB6)
+    '2026-11-28 06:03:50 UTC'
+    """
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(seconds, LAST_TIME)))

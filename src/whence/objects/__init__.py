@@ -4,6 +4,7 @@ interface.py   what debug info, Go's tables and unwind tables are read through
 opening.py     opening a file of any format
 mapped.py      what formats other than ELF have in common
 parts.py       sections, segments and symbol tables
+sized.py       symbols of formats that give them no size
 companions.py  the files that complete an object file, as its readers ask for them
 machines.py    names of machines
 ids.py         build-ids, debug ids and code ids in their spellings

@@ -1,6 +1,7 @@
-"""The files that an object file needs besides itself: its debug file, dwz's supplementary file, split units.
+"""The files that an object file needs besides itself.
 
-Parsers open no files. They ask a `complete` callable for a Companion, and get the open file or None.
+These are its debug file, dwz's supplementary file, split units, and the object files of a debug map. Parsers open no
+files. They ask a `complete` callable for a Companion, and get the open file or None.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from whence.objects.parts import LinkedObject
+
     Complete = Callable[["Companion"], ObjectFile | None]
 
 
@@ -24,12 +27,17 @@ class CompanionKind(StrEnum):
     ALT_FILE = "supplementary file"
     PACKAGE = "package of split units"
     SPLIT_UNIT = "split unit"
+    LINKED_OBJECT = "object file"
 
 
 class Companion(Record, frozen=True):
-    """A file that completes `elf`. `comp_dir` and `name` are those in the skeleton of a split unit."""
+    """A file that completes `elf`.
+
+    `comp_dir` and `name` are those in the skeleton of a split unit, `linked` that of an object file with debug info.
+    """
 
     kind: CompanionKind
     elf: ObjectFile
     comp_dir: str = ""
     name: str = ""
+    linked: LinkedObject | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from whence.objects.elf.links import AltLink, DebugLink
     from whence.objects.elf.segments import Segment
     from whence.objects.elf.symbols import Symbols, SymbolTable
-    from whence.objects.parts import ObjectSection
+    from whence.objects.parts import LinkedObject, ObjectSection
 
 # of DWARF, the sections that ranges of functions and lines are read from: .debug_info first, .debug_line last
 DWARF_SECTIONS = (
@@ -111,6 +111,11 @@ class ObjectFile(ABC):
     @property
     def function_starts(self) -> Sequence[int]:
         """The vaddrs of functions, with or without a name, in order; empty if the file has no such table."""
+        return ()
+
+    @property
+    def linked_objects(self) -> Sequence[LinkedObject]:
+        """The object files that have its debug info, as linkers of Mach-O leave it there (a debug map)."""
         return ()
 
     @property

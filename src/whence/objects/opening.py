@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from whence._base.errors import WRONG_KIND, ElfError, MachoError, empty_file
+from whence._base.errors import WRONG_KIND, ElfError, MachoError, empty_file, naming
 from whence._base.files import open_regular, read_at
 from whence._base.mapped import MappedFile
 from whence.objects.elf.file import ElfFile
+from whence.objects.elf.members import members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,3 +121,30 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
 
             return WasmFile.open(name)
     return ElfFile.open(name)
+
+
+def open_linked(path: str, member: str = "", architecture: str = "") -> tuple[ObjectFile, int]:
+    """Map an object file, or a member of a static library, of a debug map; also return when it was modified.
+
+    The time is in seconds since 1970, 0 if unknown. Of a fat file, the slice of the architecture is used. Raises
+    OSError, MachoError.
+    """
+    from whence.objects.macho.fat import choose, is_fat, read_slices
+    from whence.objects.macho.file import MachoFile
+
+    name = f"{path}({member})" if member else path
+    with open_regular(path, MachoError) as (descriptor, size), naming(name):
+        if not size:
+            raise empty_file(MachoError)
+        modified = int(os.fstat(descriptor).st_mtime)
+        mapped = MappedFile(descriptor, path, MachoError)
+        start, end = 0, size
+        if is_fat(mapped.view):
+            chosen = choose(read_slices(mapped.view), architecture, path)
+            start, end = chosen.file_offset, chosen.file_offset + chosen.size
+        if member:
+            entry = next((one for one in members(descriptor, end, start) if one.name == os.fsencode(member)), None)
+            if entry is None or entry.offset < 0:
+                raise FileNotFoundError(2, f"no member {member!r} in {path!r}")
+            start, end, modified = entry.offset, entry.offset + entry.size, entry.time
+        return MachoFile(mapped.view[start:end], name, mapped, start), modified

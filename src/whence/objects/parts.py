@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from whence._base.records import Record
+from whence._base.window import cstring
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
+
+LONGEST_NAME = 4096  # bytes of a symbol's name in a debug map
 
 
 class ObjectSection:
@@ -125,3 +130,28 @@ class ObjectSymbols:
     def functions(self) -> list[tuple[int, int]]:
         """Return value and size of the symbols that are functions, in the order of the table."""
         raise NotImplementedError
+
+
+class LinkedObject(Record, frozen=True):
+    """An object file whose debug info the linker did not copy, and its functions in the linked file.
+
+    The functions are in columns: `name` is the offset in `names` of the symbol's name in the object file; in the linked
+    file the function has `length` bytes at `vaddr`. `time` is when the object file was modified, in seconds since 1970;
+    0 if unknown.
+    """
+
+    path: str
+    member: str  # of the static library `path`; "" if that is the object file itself
+    time: int
+    names: memoryview
+    name: array[int]
+    vaddr: array[int]
+    length: array[int]
+
+    def __str__(self) -> str:
+        return f"{self.path}({self.member})" if self.member else self.path
+
+    def name_of(self, index: int) -> bytes:
+        """Return the name of a function's symbol, at most LONGEST_NAME bytes."""
+        offset = self.name[index]
+        return cstring(self.names[: offset + LONGEST_NAME], offset)

@@ -8,6 +8,7 @@ Producers (dwarf, gopclntab, symbol tables, a builder) make the table, an archiv
     merge.py          several tables, best source first -> one table in order
     caller_files.py   splits ranges so that each shows one file at every address
     holding.py        the part of a table that answers for given addresses
+    moved.py          the table of an object file at the addresses of the linked file
 """
 
 from whence.ranges.strings import StringSpace

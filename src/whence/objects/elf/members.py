@@ -21,6 +21,7 @@ MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
 HEADER = 60  # bytes: name 16, date 12, uid 6, gid 6, mode 8, size 10, and the mark
 NAME = slice(0, 16)
+TIME = slice(16, 28)
 SIZE = slice(48, 58)
 MARK = slice(58, 60)
 NAMES = b"//"
@@ -30,24 +31,28 @@ LARGEST_TABLE = 64 << 20  # bytes of `//` that are read
 
 
 class Member(NamedTuple):
-    """A member's name, and where its contents are in the archive; of a thin one `offset` is -1."""
+    """A member's name, and where its contents are in the file; of a thin archive `offset` is -1.
+
+    `time` is when it was modified, in seconds since 1970; 0 if unknown.
+    """
 
     name: bytes
     offset: int
     size: int
+    time: int = 0
 
 
-def members(descriptor: int, size: int) -> Iterator[Member]:
-    """Yield the members of an open archive of `size` bytes, without its indexes. Costs a read for each member.
+def members(descriptor: int, size: int, start: int = 0) -> Iterator[Member]:
+    """Yield the members of an archive, bytes [start, size) of an open file, without its indexes.
 
-    Raises ElfError at a malformed member.
+    Costs a read for each member. Raises ElfError at a malformed member.
     """
-    magic = os.pread(descriptor, len(MAGIC), 0)
+    magic = os.pread(descriptor, len(MAGIC), start)
     if magic not in (MAGIC, THIN_MAGIC):
         raise ElfError("archive", 0, f"the magic is {shown(magic)}, expected !<arch> or !<thin>")
     thin = magic == THIN_MAGIC
     names = b""
-    offset = len(MAGIC)
+    offset = start + len(MAGIC)
     while offset < size:
         header = os.pread(descriptor, HEADER, offset)
         digits = header[SIZE].strip()
@@ -62,16 +67,17 @@ def members(descriptor: int, size: int) -> Iterator[Member]:
         if name == NAMES:
             names = os.pread(descriptor, min(length, LARGEST_TABLE), offset)
         elif name not in INDEXES:
-            start, left = offset, length
+            content, left = offset, length
             if name.startswith(b"#1/") and name[3:].isdigit() and int(name[3:]) <= length:
-                start, left = offset + int(name[3:]), length - int(name[3:])
-                name = os.pread(descriptor, min(start - offset, LONGEST), offset).rstrip(b"\0")
+                content, left = offset + int(name[3:]), length - int(name[3:])
+                name = os.pread(descriptor, min(content - offset, LONGEST), offset).rstrip(b"\0")
             elif name.startswith(b"/") and name[1:].isdigit():
                 name = names[int(name[1:]) : int(name[1:]) + LONGEST].partition(b"\n")[0].removesuffix(b"/")
             else:
                 name = name.removesuffix(b"/")
             if name not in INDEXES:
-                yield Member(name, -1 if thin else start, left)
+                time = header[TIME].strip()
+                yield Member(name, -1 if thin else content, left, int(time) if time.isdigit() else 0)
         if stored:
             offset += length + length % 2
 

@@ -8,6 +8,7 @@ layout.py     structures and numbers, names of architectures and sections
 fat.py        slices of a fat file
 commands.py   header and load commands: segments, sections, offsets of tables
 symbols.py    the symbol table in ELF's form; function starts
+debug_map.py  the object files with the debug info of a linked file
 file.py       MachoFile: open, in_data, and access to everything above
 """
 

@@ -51,6 +51,7 @@ class MachoSection(Record, ObjectSection, frozen=True):
     flags: int
     allocated: bool
     in_file: bool
+    relocations: tuple[int, int] = (0, 0)  # file offset and count
 
     @property
     def compressed(self) -> bool:
@@ -188,7 +189,7 @@ def _read_segment(data: memoryview, offset: int, bits: int, header: MachoHeader,
     if name == "__TEXT":
         out.text_vaddr = vaddr
     for fields in struct.iter_unpack(row, data[head : head + count * struct.calcsize(row)]):
-        section_name, segment_name, start, size, section_offset, align, _, _, section_flags, *_ = fields
+        section_name, segment_name, start, size, section_offset, align, relocations, number, section_flags, *_ = fields
         zero = section_flags & layout.SECTION_TYPE in layout.ZERO_FILL
         out.sections.append(
             MachoSection(
@@ -201,6 +202,7 @@ def _read_segment(data: memoryview, offset: int, bits: int, header: MachoHeader,
                 section_flags,
                 text(segment_name) != "__DWARF",
                 file_size > 0 and not zero,
+                (relocations, number),
             )
         )
 

@@ -12,8 +12,10 @@ from whence._base.mapped import MappedFile
 from whence.objects.ids import DebugId
 from whence.objects.macho import layout
 from whence.objects.macho.commands import MachoSection, read_commands, read_header
+from whence.objects.macho.debug_map import read_debug_map
 from whence.objects.macho.fat import choose, is_fat, read_slices
-from whence.objects.macho.symbols import read_function_starts, read_symbol_table
+from whence.objects.macho.kernels import symbols as symbols_kernel
+from whence.objects.macho.symbols import read_function_starts, read_symbol_table, symbol_bytes
 from whence.objects.mapped import MappedObject
 
 TYPE_CHECKING = False
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from whence.objects.elf.segments import Segment
     from whence.objects.elf.symbols import SymbolTable
+    from whence.objects.parts import LinkedObject, ObjectSection
 
 
 class MachoFile(MappedObject):
@@ -39,6 +42,7 @@ class MachoFile(MappedObject):
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
         super().__init__(data, path, mapped, start)
+        self._relocated_contents: dict[int, memoryview] = {}
         with naming(path):
             self.header = read_header(self.data)
             self.bits, self.order = self.header.bits, self.header.order
@@ -77,6 +81,10 @@ class MachoFile(MappedObject):
         if architecture not in ("", file.architecture):
             raise MachoError("", None, f"the architecture is {file.architecture}, expected {architecture}", path=path)
         return file
+
+    def close(self) -> None:
+        self._relocated_contents.clear()
+        super().close()
 
     @property
     def architecture(self) -> str:
@@ -122,12 +130,47 @@ class MachoFile(MappedObject):
         """Vaddrs of functions (LC_FUNCTION_STARTS), ascending; damage is in `problems`."""
         with naming(self.path):
             try:
-                starts = read_function_starts(self.data, self._commands)
+                starts = read_function_starts(self.data, self.header, self._commands)
             except MachoError as error:
                 self.problems.append(error.in_file(self.path))
                 starts = array("Q")
             self.check()
             return starts
+
+    @cached_property
+    def linked_objects(self) -> tuple[LinkedObject, ...]:
+        """Return the object files of the debug map; damage is in `problems`."""
+        with naming(self.path):
+            try:
+                table, names = symbol_bytes(self.data, self.header, self._commands)
+                objects = read_debug_map(table, names, self.bits, self.order)
+            except MachoError as error:
+                self.problems.append(error.in_file(self.path))
+                objects = ()
+            self.check()
+            return objects
+
+    def content(self, section: ObjectSection | str) -> memoryview:
+        """Return a section's bytes; in the input of a linker, debug info with the addresses of symbols added."""
+        named = self.section(section) if isinstance(section, str) else section
+        if self.header.type != layout.MH_OBJECT or not isinstance(named, MachoSection) or named.allocated:
+            return super().content(section)
+        content = self._relocated_contents.get(named.index)
+        if content is None:
+            content = self._relocated_contents.setdefault(named.index, self._relocated(named, super().content(named)))
+        return content
+
+    def _relocated(self, section: MachoSection, content: memoryview) -> memoryview:
+        offset, count = section.relocations
+        size = count * layout.RELOCATION_SIZE
+        if not count or offset + size > self.size:
+            return content
+        table, _ = symbol_bytes(self.data, self.header, self._commands)
+        out = bytearray(content)
+        changed = symbols_kernel.relocate(
+            out, self.data[offset : offset + size], table, self.bits == 64, self.order == "big"
+        )
+        return memoryview(out).toreadonly() if changed else content
 
     @property
     def has_symtab(self) -> bool:

@@ -15,6 +15,7 @@ HEADER_SIZE = {32: 28, 64: 32}
 SEGMENT = {32: "16sIIIIIIII", 64: "16sQQQQIIII"}
 # sectname segname addr size offset align reloff nreloc flags reserved1 reserved2 [reserved3]
 SECTION = {32: "16s16sIIIIIIIII", 64: "16s16sQQIIIIIIII"}
+RELOCATION_SIZE = 8
 SYMBOL = {32: "IBBHI", 64: "IBBHQ"}  # strx type sect desc value
 
 CPU_64, CPU_64_32 = 0x01000000, 0x02000000
@@ -88,7 +89,7 @@ SECTION_TYPE = 0xFF
 ZERO_FILL = (0x1, 0xC, 0x12)  # S_ZEROFILL, S_GB_ZEROFILL, S_THREAD_LOCAL_ZEROFILL
 CODE_ATTRIBUTES = 0x80000400  # S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INSTRUCTIONS
 
-N_STAB, N_TYPE, N_SECT, N_PEXT, N_EXT = 0xE0, 0x0E, 0x0E, 0x10, 0x01
+MAX_SECTIONS = 256  # symbols number sections with 8 bits
 N_WEAK_DEF = 0x80
 
 # Names of DWARF sections by which readers ask. A Mach-O section's name has 16 characters, so longer ones are cut.

@@ -1,41 +1,31 @@
 """The symbol table as one of ELF's, and the table of function starts.
 
 Symbols of Mach-O have no size: each extends to the next symbol or function start of its section, or to the section's
-end. C names lose the underscore that compilers put in front. Debug map entries (N_STAB) are left out.
+end. C names lose the underscore that compilers put in front. Entries of the debug map are left out.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left
-from itertools import pairwise
 
 from whence._base.errors import MachoError, cut_off
 from whence._base.window import LEB_BITS, LEB_BYTES, LEB_MORE
-from whence.objects.elf.kernels.constants import (
-    STB_GLOBAL,
-    STB_LOCAL,
-    STB_SHIFT,
-    STB_WEAK,
-    STT_FUNC,
-    STT_OBJECT,
-)
-from whence.objects.elf.symbols import SymbolTable
+from whence.objects.machines import EM_ARM
 from whence.objects.macho import layout
+from whence.objects.macho.kernels import symbols as symbols_kernel
+from whence.objects.sized import SymbolColumns, with_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whence.objects.elf.symbols import SymbolTable
     from whence.objects.macho.commands import LoadCommands, MachoHeader
     from whence.objects.parts import ObjectSection
 
-UNDERSCORE = ord("_")
-SYMBOL_ENTRY = {32: "IIIBBH", 64: "IBBHQQ"}  # ELF's
 
-
-def read_function_starts(data: memoryview, commands: LoadCommands) -> array[int]:
+def read_function_starts(data: memoryview, header: MachoHeader, commands: LoadCommands) -> array[int]:
     """Return the vaddrs of functions, ascending: LEB128 differences, the first from __TEXT. Raises MachoError."""
     starts = array("Q")
     if commands.function_starts is None:
@@ -44,6 +34,7 @@ def read_function_starts(data: memoryview, commands: LoadCommands) -> array[int]
     if offset + size > len(data):
         raise cut_off(MachoError, "function starts", None, size, max(0, len(data) - offset))
     vaddr, delta, shift = commands.text_vaddr, 0, 0
+    thumb = int(header.machine == EM_ARM)  # the lowest bit marks Thumb code
     for index, byte in enumerate(bytes(data[offset : offset + size])):
         delta |= (byte & ~LEB_MORE) << shift
         shift += LEB_BITS
@@ -54,9 +45,22 @@ def read_function_starts(data: memoryview, commands: LoadCommands) -> array[int]
         vaddr += delta
         if not delta or vaddr >> 64:
             break
-        starts.append(vaddr)
+        starts.append(vaddr & ~thumb)
         delta = shift = 0
     return starts
+
+
+def symbol_bytes(data: memoryview, header: MachoHeader, commands: LoadCommands) -> tuple[memoryview, memoryview]:
+    """Return the bytes of the symbol table and of its names. Raises MachoError if they are cut off."""
+    if commands.symbols is None:
+        return data[:0], data[:0]
+    offset, count, names_offset, names_size = commands.symbols
+    size = count * struct.calcsize(header.mark + layout.SYMBOL[header.bits])
+    if offset + size > len(data):
+        raise cut_off(MachoError, "symbol table", None, size, max(0, len(data) - offset))
+    if names_offset + names_size > len(data):
+        raise cut_off(MachoError, "string table", None, names_size, max(0, len(data) - names_offset))
+    return data[offset : offset + size], data[names_offset : names_offset + names_size]
 
 
 def read_symbol_table(
@@ -64,48 +68,15 @@ def read_symbol_table(
     header: MachoHeader,
     commands: LoadCommands,
     sections: Sequence[ObjectSection],
-    starts: Sequence[int],
+    starts: array[int],
 ) -> SymbolTable | None:
     """Return the defined symbols in ELF's form; None without a symbol table. Raises MachoError if it is cut off."""
     if commands.symbols is None:
         return None
-    offset, count, names_offset, names_size = commands.symbols
-    form = header.mark + layout.SYMBOL[header.bits]
-    size = count * struct.calcsize(form)
-    if offset + size > len(data):
-        raise cut_off(MachoError, "symbol table", None, size, max(0, len(data) - offset))
-    if names_offset + names_size > len(data):
-        raise cut_off(MachoError, "string table", None, names_size, max(0, len(data) - names_offset))
-    names = data[names_offset : names_offset + names_size]
-    defined = [
-        row
-        for row in struct.iter_unpack(form, data[offset : offset + size])
-        if not row[1] & layout.N_STAB and row[1] & layout.N_TYPE == layout.N_SECT and row[2] < len(sections)
-    ]
-    ends = sorted({row[4] for row in defined}.union(starts))
-    limits = [min(section.vaddr + section.size, (1 << header.bits) - 1) for section in sections]
-    following = dict(pairwise(ends))
-    pack = struct.Struct(header.mark + SYMBOL_ENTRY[header.bits]).pack
-    entries = [bytes(struct.calcsize(header.mark + SYMBOL_ENTRY[header.bits]))]
-    for name, kind, section, description, value in defined:
-        end = min(following.get(value, limits[section]), limits[section])
-        length = max(0, end - value)
-        if name < names_size and names[name] == UNDERSCORE:
-            name += 1
-        bind = STB_LOCAL
-        if kind & layout.N_EXT:
-            bind = STB_WEAK if description & layout.N_WEAK_DEF else STB_GLOBAL
-        info = bind << STB_SHIFT | (STT_FUNC if sections[section].executable else STT_OBJECT)
-        if header.bits == 64:
-            entries.append(pack(name, info, 0, section, value, length))
-        else:
-            entries.append(pack(name, value, length, info, 0, section))
-    return SymbolTable(memoryview(b"".join(entries)), names, memoryview(b""), "string table")
-
-
-def function_at(starts: Sequence[int], vaddr: int, end: int) -> tuple[int, int] | None:
-    """Return [start, end) of the function with a vaddr by the table of starts; `end` bounds the last one."""
-    index = bisect_left(starts, vaddr + 1)
-    if not index:
-        return None
-    return starts[index - 1], min(starts[index], end) if index < len(starts) else end
+    table, names = symbol_bytes(data, header, commands)
+    symbols = SymbolColumns.of_size(len(table) // struct.calcsize(header.mark + layout.SYMBOL[header.bits]))
+    executable = bytes(section.executable for section in sections[: layout.MAX_SECTIONS])
+    big = header.order == "big"
+    symbols.cut(symbols_kernel.defined(table, names, executable, header.bits == 64, big, symbols))
+    limits = array("Q", [min(section.vaddr + section.size, (1 << header.bits) - 1) for section in sections])
+    return with_sizes(symbols, names, starts, limits[: layout.MAX_SECTIONS], header.bits, header.order)

@@ -1,23 +1,9 @@
 """Apply the relocations of one section of an object file to its bytes; see whence.objects.elf.relocate."""
 
 import cython
-from cython.cimports.whence.kernels.bytes import MORE, checked_uleb, number
+from cython.cimports.whence.kernels.bytes import MORE, checked_uleb, number, store_number
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.objects.elf.kernels import constants as c
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def store(
-    p: cython.pointer[cython.uchar], width: cython.uint, big: cython.bint, value: cython.ulonglong
-) -> cython.void:
-    i: cython.uint
-    for i in range(width):
-        p[width - 1 - i if big else i] = cython.cast(cython.uchar, value & 0xFF)
-        value >>= 8
-    return
 
 
 @cython.cfunc
@@ -150,6 +136,6 @@ def apply(
                         faulty = i
                     continue
             else:
-                store(cython.address(content[offset]), bytes_, big, value)
+                store_number(cython.address(content[offset]), bytes_, big, value)
             applied += 1
     return applied, fault, faulty
