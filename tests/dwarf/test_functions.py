@@ -306,6 +306,34 @@ class TestNames:
             (0x1000, 0x1004, 0, "outer::(anonymous namespace)::K::m"), (0x2000, 0x2004, 0, "main"),
         ]  # fmt: skip
 
+    def test_lambdas_and_local_classes_are_qualified_by_their_functions(self) -> None:
+        def class_around(name: str, *members: Die) -> Die:
+            return Die(d.DW_TAG_class_type, [(d.DW_AT_name, d.DW_FORM_string, name)] if name else [], members)
+
+        inner = class_around("", function("operator()", 0x1010, 4))
+        outer = function("operator()", 0x1000, 4, inner)
+        local = Die(d.DW_TAG_lexical_block, [], [class_around("Local", function("run", 0x1020, 4))])
+        main = function("main", 0x2000, 4, class_around("", outer), local)
+        declared = Die(
+            d.DW_TAG_subprogram,
+            [(d.DW_AT_name, d.DW_FORM_string, "sum"), (d.DW_AT_declaration, d.DW_FORM_flag_present, 1)],
+        )
+        shop = Die(d.DW_TAG_namespace, [(d.DW_AT_name, d.DW_FORM_string, "shop")], [class_around("Cart", declared)])
+        member = Die(
+            d.DW_TAG_subprogram,
+            [(d.DW_AT_specification, d.DW_FORM_ref4, declared)],
+            [class_around("", function("operator()", 0x3000, 4)), class_around("", function("get", 0x3010, 4))],
+        )
+        found = one(main, shop, member, language=0x21)
+        assert {vaddr: name for vaddr, _, _, name in found} == {
+            0x1000: "main::'lambda'::operator()",
+            0x1010: "main::'lambda'::operator()::'lambda'::operator()",
+            0x1020: "main::Local::run",
+            0x2000: "main",
+            0x3000: "shop::Cart::sum::'lambda'::operator()",
+            0x3010: "shop::Cart::sum::(anonymous)::get",
+        }
+
     def test_strings_are_found_by_index(self) -> None:
         for version, form, base in (
             (5, d.DW_FORM_strx1, 8),

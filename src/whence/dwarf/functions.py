@@ -4,8 +4,10 @@ Input: units of a set. Output: scopes, rows and starts of whence.ranges, and the
 is one thread's share of the work. A fault costs the rest of its unit and is reported in the reader's problems.
 
 Qualified names: C++ and Rust functions without a linkage name (static functions, functions in unnamed namespaces,
-`main`) have only a DW_AT_name. The namespaces and classes around them are ancestors of the DIE with that name, and are
-joined by `::`. Functions among the ancestors (of lambdas and local classes) are left out.
+`main`) have only a DW_AT_name. The namespaces, classes and functions around them are ancestors of the DIE with that
+name, and are joined by `::`. A function among the ancestors (of a lambda or a local class) is declared elsewhere if it
+is a member or in a namespace: the scopes around its declaration continue the name. A class without a name that has an
+operator() is printed as the demangler prints a lambda, `main::'lambda'::operator()`.
 
 Declarations: a DW_AT_decl_file is an index into the line program of the unit that contains the DIE. Usually that is the
 unit being read; link-time optimization and dwz put the DIE into another unit, whose file table is then read by itself.
@@ -14,7 +16,7 @@ unit being read; link-time optimization and dwz put the DIE into another unit, w
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 
 from whence._base.errors import DwarfError
@@ -55,7 +57,9 @@ SCOPE_TAGS = {
     constants.DW_TAG_module,
     constants.DW_TAG_interface_type,
     constants.DW_TAG_namespace,
+    constants.DW_TAG_subprogram,
 }
+DIE_TAG, DIE_MASK = names_kernel.TAG_SHIFT, (1 << names_kernel.TAG_SHIFT) - 1  # of an ancestor
 NAME_STYLES = {  # of whence._base.model.NameStyle
     "qualified": names_kernel.QUALIFIED,
     "linkage": names_kernel.LINKAGE,
@@ -312,27 +316,60 @@ def _qualified(units: UnitSet, keys: array[int]) -> tuple[dict[int, bytes], bool
 
     `keys` are offsets in ascending order.
     """
-    count, shift = names_kernel.MAX_ANCESTORS, names_kernel.TAG_SHIFT
-    offset_mask = (1 << shift) - 1
+    around = _ancestors(units, keys)
+    functions = sorted({die & DIE_MASK for die in chain(*around) if die >> DIE_TAG == constants.DW_TAG_subprogram})
+    declared = {function: function for function in functions}  # and the DIE with its name, among its own ancestors
+    unresolved_refs = False
+    if functions:
+        _, named, unresolved_refs = _names(units, array("Q", functions))
+        declared |= {die: other for die, other in zip(functions, named) if other and other <= DIE_MASK and other != die}
+    others = array("Q", sorted({die for function, die in declared.items() if die != function}))
+    around_declared = dict(zip(others, _ancestors(units, others)))
+
+    def scopes_around(index: int) -> Iterator[int]:
+        for die in around[index]:
+            yield die
+            other = declared.get(die & DIE_MASK, 0)
+            if other in around_declared:
+                yield from around_declared[other]
+                return
+
+    scopes = [[*scopes_around(index)] for index in range(len(keys))]
+    dies = keys + array("Q", sorted({die & DIE_MASK for die in chain(*scopes)}))
+    refs, _, unresolved = _names(units, dies)
     raw = units.file.strings.raw
-    ancestors = array("Q", bytes(names_kernel.ancestors(units.kernel, keys)))
-    scopes = sorted({die & offset_mask for die in ancestors if die >> shift in SCOPE_TAGS})
-    dies = keys + array("Q", scopes)
-    refs = zeros("Q", len(dies))
-    unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, None, dies, refs)
-    if unresolved_refs and units.types is not None:
-        unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, dies, refs)
-    plain = dict(zip(dies, refs))
-    text = {scope: raw(plain[scope]) for scope in scopes}
+    texts = {die: raw(ref) for die, ref in zip(dies, refs)}
     names = {}
-    for index, key in enumerate(keys):
-        parts = []
-        for die in ancestors[index * count : (index + 1) * count]:
-            if die >> shift in SCOPE_TAGS:
-                unnamed = b"(anonymous namespace)" if die >> shift == constants.DW_TAG_namespace else b"(anonymous)"
-                parts.append(text[die & offset_mask] or unnamed)
-        names[key] = b"::".join((*reversed(parts), raw(plain[key])))
-    return names, unresolved_refs
+    for key, dies_around in zip(keys, scopes):
+        parts = [texts[key]]
+        for die in dies_around:
+            parts.append(texts[die & DIE_MASK] or _unnamed(die >> DIE_TAG, parts[-1]))
+        names[key] = b"::".join(reversed(parts))
+    return names, unresolved_refs or unresolved
+
+
+def _ancestors(units: UnitSet, keys: array[int]) -> list[list[int]]:
+    """Return the scopes around each DIE, innermost first: tag << DIE_TAG | offset."""
+    count = names_kernel.MAX_ANCESTORS
+    dies = array("Q", bytes(names_kernel.ancestors(units.kernel, keys)))
+    rows = (dies[start : start + count] for start in range(0, len(dies), count))
+    return [[die for die in row if die >> DIE_TAG in SCOPE_TAGS] for row in rows]
+
+
+def _names(units: UnitSet, dies: array[int]) -> tuple[array[int], array[int], bool]:
+    """Return the names of DIEs, the DIEs that have them, and True if names are in units outside the set."""
+    refs, named = zeros("Q", len(dies)), zeros("Q", len(dies))
+    unresolved = names_kernel.read_names(units.kernel, units.alt.kernel, None, dies, refs, named)
+    if unresolved and units.types is not None:
+        unresolved = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, dies, refs, named)
+    return refs, named, unresolved
+
+
+def _unnamed(tag: int, member: bytes) -> bytes:
+    """Return what is printed for a scope without a name around a member."""
+    if tag == constants.DW_TAG_namespace:
+        return b"(anonymous namespace)"
+    return b"'lambda'" if member.startswith(b"operator()") else b"(anonymous)"
 
 
 class Declarations:

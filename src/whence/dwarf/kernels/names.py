@@ -386,10 +386,12 @@ def read_names(
     types: DwarfSections | None,
     keys: cython.const[cython.ulonglong][::1],
     out: cython.ulonglong[::1],
+    named: cython.ulonglong[::1],
 ):
     """Write the DW_AT_name of each DIE along origins, specifications and type units; 0 if it has no name.
 
-    `types` are the sections with .debug_types as .debug_info, or None. Return True if names are in unknown units.
+    `named` gets the keys of the DIEs that have these names. `types` are the sections with .debug_types as .debug_info,
+    or None. Return True if names are in unknown units.
     """
     i: cython.Py_ssize_t
     tables: AbbrevCache
@@ -398,7 +400,7 @@ def read_names(
     type_file: cython.pointer[cython.const[File]] = cython.NULL
     if types is not None:
         type_file = cython.address(types.file)
-    belong(out.shape[0] >= keys.shape[0])
+    belong(out.shape[0] >= keys.shape[0] and named.shape[0] >= keys.shape[0])
     memset(cython.address(tables), 0, cython.sizeof(tables))
     make_budget(cython.address(budget), sections.file.info.size)
     begin_search(
@@ -412,6 +414,7 @@ def read_names(
                 handle_signals(cython.address(work), 32)
                 begin_unit(cython.address(budget), BYTES_PER_NAME)
                 out[i] = follow(cython.address(search), keys[i])
+                named[i] = search.named
     finally:
         free_cache(cython.address(tables))
     return search.unresolved_refs
