@@ -169,5 +169,6 @@ def test_verbose_reports_what_was_tried_in_each_command(
     command: str, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = asked(world, command, tmp_path)
+    (tmp_path / "nothing").mkdir()
     main([*words, "-v", "--cache-dir", str(tmp_path / "cache"), "--debug-dir", str(tmp_path / "nothing")])
     assert f"{tmp_path}/nothing/.build-id/" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ from tests.helpers.archives import ONE, small_archives
 from tests.helpers.programs import compiled
 from whence._base.errors import WrongUse
 from whence.cli import main
+from whence.locate import folder_walk
 from whence.locate.debug_files import DEBUG_DIRS
+from whence.locate.folder_walk import contents_of
 from whence.locator.coerce import locator_from
 from whence.locator.options import options_from
 from whence.objects.elf import ElfFile
@@ -171,12 +174,118 @@ def test_a_debug_link_names_a_file_directly_in_a_debug_folder(tmp_path: Path) ->
     assert not has_names(whence.open(bare, debug_dirs=tmp_path / "debug"))
 
 
+@pytest.mark.parametrize("keyword", ["binaries", "debug_dirs", "locator"])
+def test_files_in_folders_below_are_found(keyword: str, tmp_path: Path) -> None:
+    bare = strip(tmp_path / "bin")
+    (tmp_path / "debug" / "x86-64").mkdir(parents=True)
+    debug_file(tmp_path / "debug" / "x86-64" / "release" / "svc.debug")
+    keywords: dict[str, Any] = {keyword: str(tmp_path / "debug")}
+    assert has_names(whence.open(bare, **keywords))
+
+
+def test_a_debug_link_names_a_file_in_a_folder_below(tmp_path: Path) -> None:
+    """Without build-ids the link's name and CRC decide."""
+    debug = debug_file(tmp_path / "debug" / "deep" / "svc.debug")
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", str(debug)], check=True)
+    bare = strip(tmp_path / "bin", "--remove-section=.note.gnu.build-id")
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", str(bare)], check=True)
+    assert has_names(whence.open(bare, debug_dirs=tmp_path / "debug"))
+
+
+def test_archives_in_folders_below_are_found(tmp_path: Path) -> None:
+    below = tmp_path / "ci" / "job-1"
+    below.mkdir(parents=True)
+    small_archives(below)
+    (below / f"{ONE}.lidia").rename(below / "app.lidia")
+    with whence.Locator(archive_dirs=tmp_path / "ci") as locator:
+        assert locator.find(build_id=ONE).path == str(below / "app.lidia")
+
+
+def test_a_folder_is_walked_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b/c", "a", ".git", ".debug"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    names = [".debug/file", "a/file", "b/file", "b/c/file"]
+    (tmp_path / "b" / "file").touch()
+    contents = contents_of(str(tmp_path))
+    assert [os.path.relpath(path, tmp_path) for path in contents.files] == names
+    assert contents.complete
+    assert contents.is_current()
+    monkeypatch.setattr(folder_walk, "FOLDERS_VISITED", 3)
+    contents = contents_of(str(tmp_path))
+    assert [os.path.relpath(path, tmp_path) for path in contents.files] == names[:2]
+    assert not contents.complete
+    monkeypatch.setattr(folder_walk, "ENTRIES_VISITED", 2)
+    contents = contents_of(str(tmp_path))
+    assert contents.files == ()
+    assert not contents.complete
+
+
+def test_a_folder_with_too_many_files_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_walk, "ENTRIES_VISITED", 1)
+    for name in ("debug", "archives"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one").touch()
+        (tmp_path / name / "two").touch()
+    with whence.Locator(debug_dirs=tmp_path / "debug", archive_dirs=tmp_path / "archives") as locator:
+        tried = locator.find(build_id=ONE, path="/opt/app").tried
+    assert [step.path for step in tried if "more files than are looked at" in step.detail] == [
+        str(tmp_path / "archives"), str(tmp_path / "debug"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("keyword", ["debug_dirs", "archive_dirs", "binaries"])
+def test_a_folder_that_does_not_exist_is_an_error(keyword: str, tmp_path: Path) -> None:
+    keywords: dict[str, Any] = {keyword: str(tmp_path / "nosuch")}
+    with pytest.raises(FileNotFoundError, match="nosuch"):
+        whence.Locator(**keywords)
+
+
+@pytest.mark.parametrize("keyword", ["debug_dirs", "archive_dirs"])
+def test_a_file_is_not_a_folder(keyword: str) -> None:
+    keywords: dict[str, Any] = {keyword: __file__}
+    with pytest.raises(NotADirectoryError, match="test_sources"):
+        whence.Locator(**keywords)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "fault"),
+    [
+        ({"store": 5}, "a store is a Store, or the path or address of one, not int"),
+        ({"store": b"store"}, "a store is a Store, or the path or address of one, not bytes"),
+        ({"binaries": [5]}, "a path is a str or an os.PathLike, not int"),
+        ({"debug_dirs": 5}, "a path is a str or an os.PathLike, not int"),
+        ({"sources": [5]}, r"a source has a method find\(query, tried\), int has not"),
+        ({"sysroot": 5}, "a path is a str or an os.PathLike, not int"),
+        ({"cache": 5}, "a cache is a Cache, its folder or a function that returns one, not int"),
+        ({"debuginfod": 5}, "a debuginfod server is a URL or a client, not int"),
+        ({"debuginfod": [5]}, "a debuginfod server is a URL or a client, not int"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(keywords: dict[str, Any], fault: str) -> None:
+    with pytest.raises(TypeError, match=fault):
+        whence.Locator(**keywords)
+
+
+@pytest.mark.parametrize("option", ["--debug-dir", "--archive-dir", "--sysroot"])
+def test_the_command_refuses_a_folder_that_does_not_exist(
+    option: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["addr", str(compiled()), "0x1000", option, str(tmp_path / "nosuch")]) == 2
+    assert f"{option} {tmp_path}/nosuch: there is no such folder (correct the path" in capfd.readouterr().err
+    assert main(["addr", str(compiled()), "0x1000", option, __file__]) == 2
+    assert f"{option} {__file__}: not a folder" in capfd.readouterr().err
+
+
 def test_files_that_are_added_to_a_folder_are_found(tmp_path: Path) -> None:
     bare = strip(tmp_path / "bin")
     (tmp_path / "debug").mkdir()
     with whence.Locator(debug_dirs=tmp_path / "debug") as locator:
         assert not has_names(locator.open(bare))
-        debug_file(tmp_path / "debug" / "late.debug")
+        (tmp_path / "debug" / "new").mkdir()
+        assert not has_names(locator.open(bare))
+        debug_file(tmp_path / "debug" / "new" / "late.debug")
         assert has_names(locator.open(bare))
 
 

@@ -201,6 +201,23 @@ def default_debug_files() -> DebugFiles:
     return DebugFiles(user_dirs() or DEBUG_DIRS)
 
 
+def check_folders(options: Namespace) -> None:
+    """Raise WrongUse if a folder that an option names does not exist, or is a file."""
+    from whence.locate.names import PACKED
+
+    named = [("--sysroot", folder) for folder in [options.sysroot] if folder]
+    named += [("--archive-dir", folder) for folder in options.archive_dir]
+    named += [("--debug-dir", folder) for folder in options.debug_dir or [] if not folder.lower().endswith(PACKED)]
+    for option, folder in named:
+        if not os.path.lexists(folder):
+            raise WrongUse(f"{option} {folder}: there is no such folder").with_hint(
+                "correct the path or omit the option"
+            )
+        if not os.path.isdir(folder):
+            hint = "give a file by --binary" if option != "--sysroot" else ""
+            raise WrongUse(f"{option} {folder}: not a folder").with_hint(hint)
+
+
 @contextmanager
 def locator_of(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> Iterator[Locator]:
     """Open the Locator that the options describe.
@@ -219,8 +236,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             opened.append(Cache(cache_root(options), limit, lambda line: notify(f"whence: {line}")))
         return opened[0]
 
-    if options.sysroot and not os.path.isdir(options.sysroot):
-        raise WrongUse(f"--sysroot {options.sysroot}: not a folder")
+    check_folders(options)
     stores = []
     if options.store:
         from whence.store import Store

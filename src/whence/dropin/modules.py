@@ -346,11 +346,12 @@ class OpenModules:
     def __init__(self, program: str, dirs: Sequence[str], options: ReadOptions, package: str = "") -> None:
         """Search `dirs` for debug files instead of the usual folders; `package` has split units."""
         self._program, self._options = program, options
+        existing = [*filter(os.path.isdir, dirs)] if dirs else None  # the imitated programs accept missing folders
         try:
-            self._locator = Locator(dirs=dirs or None, files=[package] if package else ())
+            self._locator = Locator(dirs=existing, files=[package] if package else ())
         except (WhenceError, OSError) as error:
             self.complain(package, error)
-            self._locator = Locator(dirs=dirs or None)
+            self._locator = Locator(dirs=existing)
         self._open: Lru[str, OpenModule | None] = Lru(MAX_MODULES, close_module)
 
     def __getitem__(self, name: str) -> OpenModule | None:

@@ -8,6 +8,7 @@ In: identities. Out: files, or what was tried.
     debug_files.py  the files that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp
     identity.py     build-ids in the form in which they are compared
     names.py        comparison of file names, if a build-id is missing
+    folder_walk.py    the files below a folder, up to a limit
     folder_index.py   the files of a folder by build-id, as CI leaves them
     segments.py     where the code of an ELF file is loaded
     cache.py        files by build-id in a folder that processes share: archives and fetched files

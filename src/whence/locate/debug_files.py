@@ -4,16 +4,16 @@ Candidates are tried in the order of debuggers, and the outcome of each is kept,
 say where to put a file:
 
     debug file   the file itself; given debug files; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name in the
-                 file's folder, in .debug/ there, in DEBUG_DIR/the file's folder, and in DEBUG_DIR; any file in
+                 file's folder, in .debug/ there, in DEBUG_DIR/the file's folder, and in DEBUG_DIR; any file below
                  DEBUG_DIR with the build-id; stores; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
-                 any file in DEBUG_DIR with the build-id; stores; debuginfod
-    .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp; FILE.dwp in DEBUG_DIR
+                 any file below DEBUG_DIR with the build-id; stores; debuginfod
+    .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp; FILE.dwp below DEBUG_DIR
     object file  of a Mach-O debug map: its path; DEBUG_DIR/its path; its bare name next to the file and in DEBUG_DIR
-    .dwo         its name in the compilation's folder; next to the file; in the file's folder and in DEBUG_DIR under its
-                 bare name
+    .dwo         its name in the compilation's folder; next to the file; in the file's folder and below DEBUG_DIR under
+                 its bare name
 
-/usr/lib/debug has its files in folders below; only other debug folders are searched for files directly in them.
+/usr/lib/debug has its files under these names only; other debug folders may have them in any folder below.
 
 A candidate belongs to the file if their build-ids are equal. If one of them has no build-id, the CRC of the debug link
 decides. Other candidates are recorded as MISMATCH, and never used.
@@ -29,7 +29,7 @@ from whence._base import rooted
 from whence._base.errors import ElfError, WhenceError, without_file
 from whence._base.files import open_regular
 from whence.locate.crc import stored_crc32
-from whence.locate.folder_index import files_of
+from whence.locate.folder_index import index_of
 from whence.locate.search import FileKind, Outcome, Search
 from whence.objects.companions import Companion, CompanionKind
 from whence.objects.interface import ObjectFile
@@ -186,7 +186,7 @@ class DebugFiles:
         candidates = [(path, "given") for path in self.packages]
         candidates += [(f"{path}.dwp", "next to the file"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
         name = os.path.basename(path) + ".dwp"
-        candidates += [(os.path.join(folder, name), "debug folder") for folder in self._flat_folders()]
+        candidates += [(path, "debug folder") for path in self._named(name)]
         self._take(search, candidates, lambda _: "")
         return search
 
@@ -202,8 +202,9 @@ class DebugFiles:
         candidates += [
             (os.path.join(folder, name), "next to the file") for folder in folders if not os.path.isabs(name)
         ]
-        folders += self._flat_folders()
-        candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
+        bare = os.path.basename(name)
+        candidates += [(os.path.join(folder, bare), "bare name") for folder in folders]
+        candidates += [(path, "bare name") for path in self._named(bare)]
         self._take(search, candidates, lambda _: "")
         return search
 
@@ -260,14 +261,21 @@ class DebugFiles:
                 return
 
     def _flat_folders(self) -> list[str]:
-        """Return the debug folders that may have debug files directly in them."""
+        """Return the debug folders that may have debug files under any name."""
         own = {self._sysroot + folder for folder in DEBUG_DIRS}
         return [folder for folder in self.debug_dirs if folder not in own]
 
     def _indexed(self, build_id: str) -> list[tuple[str, str]]:
-        """Return the files with a build-id that are directly in a debug folder."""
+        """Return the files with a build-id that are below a debug folder."""
         folders = self._flat_folders() if build_id else []
-        return [(path, "debug folder") for folder in folders for path in files_of(folder, build_id)]
+        return [(path, "debug folder") for folder in folders for path in index_of(folder).of_build_id(build_id)]
+
+    def _named(self, name: str) -> Iterator[str]:
+        """Yield the files of a name that are directly in a debug folder, then those without a build-id below it."""
+        for folder in self._flat_folders():
+            yield os.path.join(folder, name)
+        for folder in self._flat_folders():
+            yield from index_of(folder).named(name)
 
     def _build_id_files(self, build_id: str, suffix: str, path: str) -> Iterator[tuple[str, str]]:
         if len(build_id) > 2:
@@ -283,8 +291,8 @@ class DebugFiles:
             for folder in folders:
                 inside = os.path.abspath(self._split(folder)[1])
                 yield os.path.join(top, inside.lstrip("/"), name), "debug link"
-        for top in self._flat_folders():
-            yield os.path.join(top, name), "debug link"
+        for candidate in self._named(name):
+            yield candidate, "debug link"
 
     def _take(
         self,

@@ -1,69 +1,91 @@
-"""The object files and archives directly in a folder, by build-id.
+"""The object files and archives in a folder and the folders below it, by build-id.
 
-CI and package builds leave debug files in a plain folder: `app.debug`, `libfoo.so.debug`, `app.dwp`. Each folder is
-indexed once, and again after files were added or removed.
+CI and package builds leave debug files in folders: `app.debug`, `lib/libfoo.so.debug`, `app.dwp`. A folder is indexed
+once, and again after files were added or removed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from threading import Lock
 
 from whence._base.errors import WhenceError, without_file
 from whence._base.files import DELETED_MARK
+from whence._base.lru import Lru
+from whence._base.records import Record
+from whence.locate.folder_walk import TOO_MANY_FILES, FolderContents, contents_of
 from whence.locate.identity import comparable
 from whence.locate.names import same_name
 from whence.locate.search import FileQuery, Outcome, Tried
 from whence.locate.sources import ENDINGS, Candidate, identify
 from whence.objects.opening import is_magic
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-FOLDERS = 64  # whose index is kept
+FOLDERS_INDEXED = 64  # whose index is kept
+BINARIES_INDEXED = 4096  # of one folder
 
 
-def files_of(folder: str, build_id: str) -> tuple[str, ...]:
-    """Return the paths of the files in a folder with a build-id."""
-    return by_build_id(folder).get(comparable(build_id), ())
+class FolderIndex(Record, frozen=True):
+    """The paths of the binaries below a folder by build-id; "" for binaries without one."""
+
+    contents: FolderContents
+    by_build_id: Mapping[str, tuple[str, ...]]
+    complete: bool
+
+    def of_build_id(self, build_id: str) -> tuple[str, ...]:
+        return self.by_build_id.get(comparable(build_id), ()) if build_id else ()
+
+    def named(self, name: str) -> list[str]:
+        """Return the paths of binaries without a build-id that have this file name."""
+        return [path for path in self.by_build_id.get("", ()) if os.path.basename(path) == name]
 
 
-def by_build_id(folder: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the paths of the files in a folder by build-id; "" for files without one. Empty without a folder."""
+NO_FILES = FolderIndex(FolderContents((), {}, True), {}, True)
+_indexes: Lru[str, FolderIndex] = Lru(FOLDERS_INDEXED)
+_lock = Lock()
+
+
+def index_of(folder: str) -> FolderIndex:
+    """Return the index of a folder; an empty one if the folder can't be read."""
+    with _lock:
+        index = _indexes.get(folder)
+    if index is not None and index.contents.is_current():
+        return index
     try:
-        return _indexed(folder, os.stat(folder).st_mtime_ns)
+        index = _indexed(folder)
     except OSError:
-        return {}
+        return NO_FILES
+    with _lock:
+        _indexes[folder] = index
+    return index
 
 
-@lru_cache(FOLDERS)
-def _indexed(folder: str, _modified: int) -> Mapping[str, tuple[str, ...]]:
-    """Return the index of a folder that was modified at a time. Raises OSError."""
-    files: dict[str, tuple[str, ...]] = {}
-    with os.scandir(folder) as entries:
-        paths = sorted(entry.path for entry in entries if is_binary(entry))
-    for path in paths:
+def _indexed(folder: str) -> FolderIndex:
+    contents = contents_of(folder)
+    paths: dict[str, list[str]] = {}
+    count, complete = 0, contents.complete
+    for path in filter(is_binary, contents.files):
+        if count == BINARIES_INDEXED:
+            complete = False
+            break
+        count += 1
         try:
             with identify(path, "") as candidate:
                 build_ids = candidate.build_ids
         except (WhenceError, OSError):  # a damaged file only lacks its own names
             continue
         for build_id in map(comparable, build_ids or ("",)):
-            files[build_id] = (*files.get(build_id, ()), path)
-    return files
+            paths.setdefault(build_id, []).append(path)
+    return FolderIndex(contents, {build_id: tuple(files) for build_id, files in paths.items()}, complete)
 
 
-def is_binary(entry: os.DirEntry[str]) -> bool:
-    """Return True if a file is an object file by its first bytes, or an archive by its name."""
+def is_binary(path: str) -> bool:
+    """Return True if a regular file is an object file by its first bytes, or an archive by its name."""
+    if path.endswith(ENDINGS):
+        return True
     try:
-        if not entry.is_file():
-            return False
-        if entry.name.endswith(ENDINGS):
-            return True
-        with open(entry.path, "rb") as file:
+        with open(path, "rb") as file:
             return is_magic(file.read(4))
     except OSError:
         return False
@@ -73,7 +95,7 @@ class FolderFiles:
     """Folders whose files are used like given files: by build-id; by name if there is no build-id to compare.
 
     Args:
-        folders: the folders; files in folders below them are not used.
+        folders: the folders; files in the folders below them are used as well.
         how: how their files were found, in words.
         by_name: also use a file without a build-id, or for a mapping without one, if its name matches.
     """
@@ -87,10 +109,11 @@ class FolderFiles:
     def find(self, wanted: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the files of a build-id in each folder, then those of its name."""
         for folder in self.folders:
-            index = by_build_id(folder)
-            paths = list(index.get(comparable(wanted.build_id), ())) if wanted.build_id else []
+            index = index_of(folder)
+            paths = list(index.of_build_id(wanted.build_id))
             if self._by_name:
-                unproven = index.get("", ()) if wanted.build_id else chain.from_iterable(index.values())
+                files = index.by_build_id
+                unproven = files.get("", ()) if wanted.build_id else chain.from_iterable(files.values())
                 paths += [path for path in unproven if same_name(path, wanted.path.removesuffix(DELETED_MARK))]
             own = os.path.realpath(wanted.path) if not self._by_name and wanted.path else ""
             for path in dict.fromkeys(path for path in paths if os.path.realpath(path) != own):
@@ -104,5 +127,7 @@ class FolderFiles:
                 else:  # the file was replaced after the folder was indexed
                     tried.append(Tried(path, self.how, Outcome.MISMATCH, candidate.difference(wanted)))
                     candidate.close()
-            if index:
+            if not index.complete:
+                tried.append(Tried(folder, self.how, Outcome.ABSENT, f"the folder {TOO_MANY_FILES}"))
+            elif index.by_build_id:
                 tried.append(Tried(folder, self.how, Outcome.ABSENT, "no other file in this folder matches"))

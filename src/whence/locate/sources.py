@@ -24,7 +24,8 @@ from whence._base.files import DELETED_MARK, open_regular
 from whence._base.reasons import NOT_VERIFIED
 from whence.lidia.compressed import SUFFIX_OF, is_archive
 from whence.lidia.table import open as open_archive
-from whence.locate.identity import is_same
+from whence.locate.folder_walk import TOO_MANY_FILES, contents_of
+from whence.locate.identity import is_hex, is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.objects.interface import ObjectFile
@@ -171,6 +172,11 @@ class GivenFiles(Closing):
             candidate.close()
 
 
+def is_shard(folder: str) -> bool:
+    """Return True for the name of a folder with the files whose build-ids start with it, such as ab/cdef.lidia."""
+    return len(folder) == 2 and is_hex(folder)
+
+
 class ArchiveFolders:
     """Folders of archives; listed when an archive is not found under its build-id."""
 
@@ -196,16 +202,20 @@ class ArchiveFolders:
         tried += [Tried(folder, self.how, Outcome.ABSENT, "no archive of this build-id") for folder in self.folders]
 
     def _all(self, tried: list[Tried]) -> list[Candidate]:
-        """Return every archive in the folders, of any name."""
+        """Return every archive below the folders, of any name. Those in ab/ are found by name."""
         if self._others is None:
             self._others = []
             for folder in self.folders:
                 try:
-                    names = sorted(name for name in os.listdir(folder) if name.endswith(ENDINGS))
+                    contents = contents_of(folder)
                 except OSError as error:
                     tried.append(Tried(folder, self.how, Outcome.BROKEN, without_file(error)))
                     continue
-                for path in (os.path.join(folder, name) for name in names):
+                if not contents.complete:
+                    tried.append(Tried(folder, self.how, Outcome.ABSENT, f"the folder {TOO_MANY_FILES}"))
+                for path in contents.files:
+                    if not path.endswith(ENDINGS) or is_shard(os.path.basename(os.path.dirname(path))):
+                        continue
                     try:
                         self._others.append(identify(path, self.how))
                     except (WhenceError, OSError) as error:  # costs its own names, not those of the folder

@@ -56,7 +56,7 @@ from whence.locate.sources import (
     of_elf,
 )
 from whence.locator.answers import AnswerSearch, OpenedFile, RemoteArchive
-from whence.locator.options import options_from
+from whence.locator.options import existing_folder, options_from
 from whence.objects.elf.segments import Segment
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
@@ -108,7 +108,7 @@ class Locator(Closing):
         log: called with a line for each file tried.
         files, dirs, stores, root: other names of binaries, debug_dirs, store and sysroot.
 
-    Raises OSError and WhenceError for a given file that can't be read, TypeError for an unknown keyword.
+    Raises OSError and WhenceError for a given file or folder that can't be read, TypeError for an unknown keyword.
 
     >>> import whence
     >>> with whence.Locator(binaries="app.debug") as locator:  # doctest: +SKIP
@@ -131,7 +131,7 @@ class Locator(Closing):
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
         self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
         self.files = expanded(path for path in options.binaries if path not in self.binary_dirs)
-        self.archive_dirs = options.archive_dirs
+        self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
         self._given = GivenFiles(self.files)
         self._given_folders = FolderFiles(self.binary_dirs, GivenFiles.how, by_name=True)
@@ -186,7 +186,7 @@ class Locator(Closing):
     def _folder(self, path: str) -> str:
         """Return a debug folder; for a package made by `perf archive`, the folder that it is unpacked to."""
         if not path.lower().endswith(PACKED) or not os.path.isfile(path):
-            return path
+            return path if path in DEBUG_DIRS else existing_folder(path)
         import shutil
         from tempfile import mkdtemp
 

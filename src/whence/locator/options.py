@@ -7,7 +7,8 @@
     a folder with whence-store.json, or in the layout of debuginfod, Parca or symbolicator
                                             a store
     a folder with .lidia files              a folder of archives
-    a folder with ELF files or .build-id    a folder of debug files
+    a folder with object files or .build-id, also in folders below
+                                            a folder of debug files
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from whence._base.errors import WrongUse
 from whence._base.files import failure
 from whence._base.records import Record
 from whence.locate.debug_files import DEBUG_DIRS
-from whence.locate.folder_index import is_binary
+from whence.locate.folder_index import index_of, is_binary
+from whence.locate.folder_walk import is_file
 from whence.locate.identity import is_hex
 from whence.locate.sources import ENDINGS
 
@@ -130,13 +132,43 @@ def _put(values: dict[str, Any], name: str, value: Any) -> None:
             values[field] = (*values.get(field, ()), *paths_of(value))
     elif field in ("store", "sources"):
         if value is not None:
-            values[field] = (*values.get(field, ()), *_several(value))
+            check = _check_store if field == "store" else _check_source
+            values[field] = (*values.get(field, ()), *map(check, _several(value)))
     elif field == "debuginfod" and not (value is None or isinstance(value, bool) or hasattr(value, "fetch")):
-        values[field] = (value,) if isinstance(value, str) else tuple(value)
+        values[field] = tuple(map(_check_url, _several(value)))
     elif field == "sysroot":
-        values[field] = os.fspath(value or "").rstrip("/")
+        values[field] = _path(value or "").rstrip("/")
+    elif field == "cache":
+        values[field] = _check_cache(value)
     else:
         values[field] = value
+
+
+def _check_store(store: Any) -> Any:
+    """Return a Store, or the path or address of one. Raises TypeError for anything else."""
+    if not hasattr(store, "source") and not isinstance(store, str | os.PathLike):
+        raise TypeError(f"a store is a Store, or the path or address of one, not {type(store).__name__}")
+    return store
+
+
+def _check_source(source: Any) -> Any:
+    """Return a source of files. Raises TypeError for anything else."""
+    if not hasattr(source, "find"):
+        hint = ": for a Store give store=..." if hasattr(source, "source") else ""
+        raise TypeError(f"a source has a method find(query, tried), {type(source).__name__} has not{hint}")
+    return source
+
+
+def _check_url(url: Any) -> str:
+    if not isinstance(url, str):
+        raise TypeError(f"a debuginfod server is a URL or a client, not {type(url).__name__}")
+    return url
+
+
+def _check_cache(cache: Any) -> Any:
+    if not (cache is None or isinstance(cache, str | os.PathLike) or callable(cache) or hasattr(cache, "put")):
+        raise TypeError(f"a cache is a Cache, its folder or a function that returns one, not {type(cache).__name__}")
+    return cache
 
 
 def paths_of(paths: Paths) -> tuple[str, ...]:
@@ -145,7 +177,15 @@ def paths_of(paths: Paths) -> tuple[str, ...]:
     >>> paths_of("/usr/lib/debug"), paths_of(["a", "b"])
     (('/usr/lib/debug',), ('a', 'b'))
     """
-    return tuple(os.fspath(path) for path in _several(paths))
+    return tuple(map(_path, _several(paths)))
+
+
+def _path(path: Any) -> str:
+    """Return a path as a str. Raises TypeError for anything else."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"a path is a str or an os.PathLike, not {type(path).__name__}")
+    text: str | bytes = os.fspath(path)
+    return os.fsdecode(text)
 
 
 def _several(values: Any) -> tuple[Any, ...]:
@@ -174,9 +214,20 @@ def _recognized(place: Any) -> Iterator[tuple[str, Any]]:
     elif os.path.exists(path):
         yield "binaries", path
     else:
-        error = failure("ENOENT")
-        error.filename = path
-        raise error
+        raise _failure_of(path, "ENOENT")
+
+
+def _failure_of(path: str, name: str) -> OSError:
+    error = failure(name)
+    error.filename = path
+    return error
+
+
+def existing_folder(path: str) -> str:
+    """Return the path of a folder. Raises FileNotFoundError or NotADirectoryError."""
+    if not os.path.isdir(path):
+        raise _failure_of(path, "ENOTDIR" if os.path.lexists(path) else "ENOENT")
+    return path
 
 
 def _recognized_folder(path: str) -> Iterator[tuple[str, Any]]:
@@ -187,14 +238,16 @@ def _recognized_folder(path: str) -> Iterator[tuple[str, Any]]:
         yield "store", path
         return
     archives = any(name.endswith(ENDINGS) for name in names) or any(map(_has_archives, entries))
-    elf_files = any(is_binary(entry) for entry in entries if not entry.name.endswith(ENDINGS))
+    binaries = any(is_binary(entry.path) for entry in entries if not entry.name.endswith(ENDINGS) and is_file(entry))
+    if not archives and not binaries:
+        binaries = bool(index_of(path).by_build_id)  # in folders below
     if archives:
         yield "archive_dirs", path
-    if elf_files:
+    if binaries:
         yield "binaries", path
     if ".build-id" in names:
         yield "debug_dirs", [path, *DEBUG_DIRS]
-    elif not archives and not elf_files:
+    elif not archives and not binaries:
         raise WrongUse(
             f"{path}: a folder without a store, archives or debug files; for a store that will be filled later, give "
             f"store={path!r}"
