@@ -219,3 +219,17 @@ def test_a_file_that_has_no_addresses_refuses_them(tmp_path: Path, capfd: pytest
     assert said.err == (
         f"whence: {log}: text, which has no addresses to give: give those of a program: whence PROGRAM ADDRESS...\n"
     )
+
+
+@pytest.mark.parametrize("words", ["trace info", "trace text", "trace pprof"])
+def test_a_file_of_another_kind_gets_the_command_that_reads_it(
+    words: str, tmp_path: Path, program: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cpu.pb.gz"
+    registry.write(program_profile(program), str(path))
+    assert main([*words.split(), str(path)]) == 3
+    assert f"(it is a profile: whence profile {path})" in capfd.readouterr().err
+    assert main([*words.split(), str(DATA / "cores" / "aarch64.core")]) == 3
+    assert "(it is a core dump: whence core " in capfd.readouterr().err
+    assert main([*words.split(), __file__]) == 3
+    assert "it is" not in capfd.readouterr().err

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.live import compiled
+from whence.gotrace import Event, Version
 
 WHENCE = [sys.executable, "-m", "whence.cli"]
 ODD = "p\udcff\x1b[31m"  # a byte that is not UTF-8, and what would colour a terminal
@@ -116,3 +117,24 @@ def test_a_full_stdout_is_named_and_a_full_stderr_keeps_the_exit_code() -> None:
                               stderr=subprocess.PIPE, text=True)  # fmt: skip
         assert (done.returncode, done.stderr) == (3, "whence: stdout: No space left on device\n")
         assert subprocess.run([*words, "nosuch"], stderr=full).returncode == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "trace info {trace}", "trace text {trace}", "trace events {trace}", "trace events {trace} --format jsonl",
+        "trace filter {trace}", "columns {table} -o -", "columns {table} -o - --leaf --format csv",
+        "columns {table} -o - --format parquet", "columns {table} -o - --format arrow",
+    ],
+)  # fmt: skip
+def test_binary_output_that_can_not_be_written_names_stdout(words: str, tmp_path: Path) -> None:
+    version = Version.GO1_26
+    stop = Event(version, "ProcStop", [1]).encode()
+    batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop
+    (tmp_path / "trace").write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
+    (tmp_path / "table").write_text('{"build_id": "00", "address": 4096}\n')
+    words = words.format(trace=tmp_path / "trace", table=tmp_path / "table")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*WHENCE, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (3, "whence: stdout: No space left on device\n")

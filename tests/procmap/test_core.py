@@ -316,4 +316,5 @@ def test_a_core_of_gdb_answers_like_the_process(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == live
     main(["core", str(tmp_path / f"core.{pid}")])
     found = capsys.readouterr().out.splitlines()[2:]
-    assert [found[0].removesuffix(" [registers]"), *found[1 : len(stopped)]] == stopped
+    innermost = found[0].removeprefix("  #0  ").removesuffix(" [registers]")
+    assert [f"  {innermost}", *found[1 : len(stopped)]] == stopped

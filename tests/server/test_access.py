@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.serving import HOSTS, TestClient, needs, running
 from tests.helpers.stores import Files, free_port
 from whence._base.errors import WrongUse
@@ -84,6 +86,35 @@ def test_a_second_server_on_a_port_is_refused(tmp_path: Path, by: str) -> None:
     assert done.returncode == 2
     assert f"port {port} is taken by another process" in done.stderr
     assert "http://" not in done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_port_0_is_a_free_port(host: str) -> None:
+    with claimed_port(host, 0) as port:
+        assert 1024 <= port < 1 << 16
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_a_server_on_port_0_prints_its_port(tmp_path: Path, by: str) -> None:
+    words = [sys.executable, "-m", "whence", "serve", str(tmp_path), "--port", "0", "--by", by]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        url = server.stderr.readline().split()[-1]
+        try:
+            assert until(lambda: answers(url + "healthz"))
+        finally:
+            server.terminate()
+            server.communicate()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the abstract socket namespace")

@@ -104,9 +104,9 @@ def test_a_thread_is_printed_with_its_signal_registers_and_inlined_calls(
     assert about.startswith("process ")
     assert f", {program}, 2" in about
     assert re.fullmatch(r"thread \d+ SIGSEGV, address 0x8 not mapped", out[0])
-    assert out[1].endswith(" [registers]")
+    assert re.fullmatch(r"  #0  0x[0-9a-f]+ .* \[registers\]", out[1])
     assert out[2] == f"      boom at {program}.c:8"
-    assert out[3].endswith(" [cfi]")
+    assert re.fullmatch(r"  #1  0x[0-9a-f]+ .* \[cfi\]", out[3])
     assert out[4:6] == [f"      inlined at {program}.c:9 (inlined)", f"      deep at {program}.c:10"]
     assert out.count("  end: complete: the outermost frame is reached") == 3
 

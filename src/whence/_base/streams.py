@@ -122,9 +122,24 @@ def byte_stream() -> BinaryIO:
     """Return where the bytes of stdout are written.
 
     Pipes and files get them unchanged, a terminal as text with active characters escaped. The last ones may need
-    `flush`.
+    `flush`. Errors have the stream's name.
     """
-    return _Shown() if sys.stdout.isatty() else sys.stdout.buffer
+    return _Shown() if sys.stdout.isatty() else _NamedStdout()  # type: ignore[return-value]
+
+
+class _NamedStdout(io.BufferedIOBase):
+    """The bytes of stdout. Closing it leaves stdout open."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        with naming_stream(STDOUT):
+            return sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        with naming_stream(STDOUT):
+            sys.stdout.buffer.flush()
 
 
 class _Shown(io.BytesIO):

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 
 from whence._base import streams
-from whence._base.errors import WhenceError, WrongUse
+from whence._base.errors import WRONG_KIND, WhenceError, WrongUse
 from whence._version import __version__
 
 TYPE_CHECKING = False
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from whence.cli.parser import Parser
+
+    Raised = WhenceError | OSError | MemoryError | RuntimeError
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 NO_THREAD = "can't start new thread"  # the message of CPython's RuntimeError
@@ -166,7 +168,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
             raise
-        streams.complain(message_of(error))
+        streams.complain(message_of(with_command(error, words)))
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         return interrupted()
@@ -207,7 +209,23 @@ def answer(words: list[str], debug: bool) -> int:
     return status
 
 
-def message_of(error: WhenceError | OSError | MemoryError | RuntimeError) -> str:
+def with_command(error: Raised, words: list[str]) -> Raised:
+    """Return an error; for a file of another kind than the command reads, with the command that reads it as a hint."""
+    if not isinstance(error, WhenceError) or error.code != WRONG_KIND or error.hint or not os.path.isfile(error.path):
+        return error
+    from whence.cli.dispatch import FILE, LOG, kind_of
+
+    try:
+        kind = kind_of(error.path)
+    except (WhenceError, OSError):  # no command reads it
+        return error
+    if kind is LOG or not kind.command or kind.command[0] == words[0]:
+        return error
+    command = " ".join(error.path if word == FILE else word for word in kind.command)
+    return error.with_hint(f"it is {kind.what}: whence {command}")
+
+
+def message_of(error: Raised) -> str:
     """Return an error and its remedy in one line."""
     if isinstance(error, RuntimeError):
         return "the system refused to start a thread: check ulimit -u and the container's pids.max"

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, TextIO
 
 from whence._base.errors import WrongUse
-from whence._base.streams import STDOUT, by_ending, byte_stream, naming_stream, refuse_terminal
+from whence._base.streams import by_ending, byte_stream, refuse_terminal
 from whence._base.words import plain
 from whence.cli.progress import Progress
 
@@ -139,10 +139,9 @@ def table_options(options: Namespace) -> TableOptions:
 def put(path: str, data: bytes) -> None:
     """Write data to a file or to stdout."""
     if path == "-":
-        with naming_stream(STDOUT):
-            out = byte_stream()
-            out.write(data)
-            out.flush()
+        out = byte_stream()
+        out.write(data)
+        out.flush()
         return
     from whence.profiles.formats.registry import save
 

@@ -124,22 +124,28 @@ class StackLines:
         self._lines: dict[tuple[int, int, FoundBy], list[str]] = {}
 
     def of(self, stack: Stack) -> Iterator[str]:
-        """Yield address, location, method and functions of each frame, and why the stack ends."""
+        """Yield number, address, location, method and functions of each frame, and why the stack ends."""
+        number = 0
         for frame in with_gap(stack):
             if isinstance(frame, str):
                 yield f"  {frame}"
+                number += stack.skipped
                 continue
             key = frame.pc, frame.place.address, frame.found_by
             if key not in self._lines:
                 self._lines[key] = frame_lines(frame)
-            yield from self._lines[key]
+            head, *functions = self._lines[key]
+            yield f"  #{number:<2} {head}"
+            yield from functions
+            number += 1
         yield f"  end: {ending(stack)}"
 
 
 def frame_lines(frame: NamedFrame) -> list[str]:
+    """Return address, location and method of a frame in a line, and an indented line for each function."""
     head, *functions = as_lines(frame.place)
     guess = ", a guess" if frame.found_by is FoundBy.SCAN else ""
-    return [f"  {head} [{frame.found_by}{guess}]", *(f"  {line}" for line in functions)]
+    return [f"{head} [{frame.found_by}{guess}]", *(f"  {line}" for line in functions)]
 
 
 def register_lines(stack: Stack) -> Iterator[str]:

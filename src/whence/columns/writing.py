@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from whence._base.errors import WrongUse, plain
 from whence._base.files import atomic_write
+from whence._base.streams import byte_stream
 from whence.columns.arrow import pa
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
@@ -85,7 +86,7 @@ class TableWriter:
         self._stack = ExitStack()
         try:
             if path == "-":
-                self._file: BinaryIO = sys.stdout.buffer
+                self._file: BinaryIO = byte_stream()
             else:
                 self._file = self._stack.enter_context(atomic_write(path))
             if kind is TableKind.PARQUET:

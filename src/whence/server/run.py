@@ -67,7 +67,7 @@ def serve(
     logging.getLogger("whence.access").setLevel(logging.INFO)
     settings.to_environment()
     http_server = chosen_host(by)
-    with claimed_port(host, port), shared_metrics(workers):
+    with claimed_port(host, port) as port, shared_metrics(workers):
         announce(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/")
         if http_server == "granian":
             _by_granian(host, port, tls, workers, settings.limits)
@@ -76,19 +76,18 @@ def serve(
 
 
 @contextmanager
-def claimed_port(host: str, port: int) -> Iterator[None]:
-    """Open a block in which this process may listen on a port. Raises WrongUse if another process does.
+def claimed_port(host: str, port: int) -> Iterator[int]:
+    """Open a block in which this process may listen on a port, the returned one. 0 stands for any free port.
+
+    Raises WrongUse if another process listens on the port.
 
     Granian's workers share their port by SO_REUSEPORT, and would share it with another server, too. So the port is
     bound here first without that option, and released. A name in Linux's abstract socket namespace is held during the
     block: it refuses a second server that starts before the workers of the first one listen.
     """
-    if not port:
-        yield
-        return
     with socket.socket(getattr(socket, "AF_UNIX", socket.AF_INET)) as claim:
         try:
-            if sys.platform == "linux":
+            if sys.platform == "linux" and port:
                 claim.bind(f"\0whence-serve-{host}-{port}")
             family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             with socket.socket(family) as probe:
@@ -96,11 +95,12 @@ def claimed_port(host: str, port: int) -> Iterator[None]:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(address)
                 probe.listen()
+                port = port or probe.getsockname()[1]
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise WrongUse(f"port {port} is taken by another process").with_hint("choose one by --port N") from None
             raise WrongUse(f"can't listen on {host} port {port}: {error.strerror}") from None
-        yield
+        yield port
 
 
 @contextmanager
