@@ -273,7 +273,7 @@ def test_the_command_refuses_a_folder_that_does_not_exist(
     option: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["addr", str(compiled()), "0x1000", option, str(tmp_path / "nosuch")]) == 2
-    assert f"{option} {tmp_path}/nosuch: there is no such folder (correct the path" in capfd.readouterr().err
+    assert f"{option} {tmp_path}/nosuch: the folder does not exist (correct the path" in capfd.readouterr().err
     assert main(["addr", str(compiled()), "0x1000", option, __file__]) == 2
     assert f"{option} {__file__}: not a folder" in capfd.readouterr().err
 

@@ -210,7 +210,7 @@ def check_folders(options: Namespace) -> None:
     named += [("--debug-dir", folder) for folder in options.debug_dir or [] if not folder.lower().endswith(PACKED)]
     for option, folder in named:
         if not os.path.lexists(folder):
-            raise WrongUse(f"{option} {folder}: there is no such folder").with_hint(
+            raise WrongUse(f"{option} {folder}: the folder does not exist").with_hint(
                 "correct the path or omit the option"
             )
         if not os.path.isdir(folder):

@@ -77,7 +77,7 @@ def serve(
 
 @contextmanager
 def claimed_port(host: str, port: int) -> Iterator[int]:
-    """Open a block in which this process may listen on a port, the returned one. 0 stands for any free port.
+    """Open a block in which this process may listen on a port, the returned one. 0 is any free port.
 
     Raises WrongUse if another process listens on the port.
 
