@@ -386,8 +386,11 @@ class Binary(Closing):
             if other is not None and self.build_id and other.build_id not in ("", self.build_id):
                 raise Mismatch(f"the build-id is {other.build_id}, expected {self.build_id}").in_file(other.path)
             reader = None
-            if elf is not None and not options.lines and has_code(elf):
-                reader = CodeReader(elf, debug, demangle=self._demangle, syntax=options.syntax)
+            is_in_memory = elf is None or not has_code(elf)
+            if elf is not None and not options.lines and not is_in_memory:
+                reader = CodeReader.of_file(elf, debug, demangle=self._demangle, syntax=options.syntax)
+            elif options.memory is not None and not options.lines:
+                reader = CodeReader.of_memory(options.memory, debug, demangle=self._demangle, syntax=options.syntax)
             table = self.table_for([start for start, _ in spans])
             out = listing(
                 spans, table, reader, function=function, options=options,
@@ -396,6 +399,8 @@ class Binary(Closing):
         finally:
             if other is not None:
                 other.close()
+        if options.memory is not None and reader is not None and is_in_memory:
+            out.notes.append(f"the code is from {options.memory.origin}")
         if reader is None and not options.lines:
             out.notes.append("no instructions: the file has no code, give the executable")
         return out

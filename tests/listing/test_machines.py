@@ -65,7 +65,7 @@ def test_instructions_and_targets_of_branches_are_those_of_llvm_objdump(target: 
         pytest.skip(f"zig cannot build for {target}: {made.stderr[-200:]}")
     theirs = rows("llvm-objdump-19", tmp_path / "m.so")
     with ElfFile.open(tmp_path / "m.so") as elf:
-        reader = CodeReader(elf)
+        reader = CodeReader.of_file(elf)
         code = [section for section in elf.sections if section.executable and section.size]
         mine = [each for s in code for each in reader.instructions(s.vaddr, s.vaddr + s.size)]
     assert {each.vaddr for each in mine if each.mnemonic not in (".word", ".byte")} <= theirs.keys()
@@ -86,7 +86,7 @@ def test_instructions_and_targets_of_branches_are_those_of_llvm_objdump(target: 
 def compared(path: Path, start: int, end: int) -> None:
     theirs = rows("objdump", path, "-M", "intel", f"--start-address={start:#x}", f"--stop-address={end:#x}")
     with ElfFile.open(path) as elf:
-        mine = CodeReader(elf).instructions(start, end)
+        mine = CodeReader.of_file(elf).instructions(start, end)
     assert [each.vaddr for each in mine] == sorted(theirs)
     for each in mine:
         named = NAMED.search(theirs[each.vaddr][1])

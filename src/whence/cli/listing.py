@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
 from whence._base.streams import complain
 from whence._base.words import address, is_address, plain
 from whence.binary import is_archive, open_elf
+from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
+from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of, symbolizer_of
 from whence.cli.source_options import (
     add_assembly_options,
     add_source_options,
@@ -23,6 +24,7 @@ from whence.cli.source_options import (
 )
 from whence.listing.build import has_code
 from whence.listing.text import annotated, listed
+from whence.symbolize import Core, Process
 
 if TYPE_CHECKING:
     from whence.binary import Binary
@@ -33,13 +35,22 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     parser.usage = "whence listing FILE FUNCTION|ADDRESS[,END]... [options]"
-    parser.add_argument("file", metavar="FILE", help="an ELF file, a debug file or an archive")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default="",
+        metavar="FILE",
+        help="an ELF file, a debug file or an archive; none with --pid or --core",
+    )
     parser.add_argument(
         "functions",
         nargs="+",
         metavar="FUNCTION",
         help="a function's name, an address in hex in a function, or START,END",
     )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--pid", type=int, metavar="PID", help="take runtime addresses from this process")
+    source.add_argument("--core", metavar="CORE", help="take runtime addresses from this core dump")
     parser.add_argument(
         "--lines", action="store_true", help="print the source lines that have code, without instructions"
     )
@@ -59,12 +70,17 @@ def configure(parser: Parser) -> None:
         "whence listing app parse --source-dir ~/src/app  with sources from a folder",
         "whence listing app parse --git ~/src/app@v1.2    from a revision of a git repository",
         "whence listing app.lidia main --binary app       names from an archive, code from the executable",
+        "whence listing --pid 4711 0x7f3c1a2b4c5d         code of a process, also generated code",
+        "whence listing --core core.4711 0x7f3c1a2b4c5d   code in a core dump",
     )
 
 
 def run(options: Namespace) -> int:
     """Print the listings. Return 1 if some functions do not exist, 2 if all do not."""
-    unknown = 0
+    if options.pid is not None or options.core is not None:
+        return list_memory(options)
+    if not options.file:
+        raise WrongUse("give a file and a function: whence listing FILE FUNCTION")
     with (
         locator_of(options) as locator,
         locator.open(options.file, demangle=not options.no_demangle) as binary,
@@ -73,24 +89,65 @@ def run(options: Namespace) -> int:
         code = None if options.lines else code_of(options.file, binary, locator)
         if code is not None:
             need_capstone()
-        for word in options.functions:
-            try:
-                listing = listing_of(word, binary, sources, code, options)
-            except LookupError as error:
-                complain(error.args[0], "whence listing")
-                unknown += 1
-                continue
-            if options.json:
-                print(json.dumps(listing.as_json()))
-                continue
-            if word != options.functions[0]:
-                print()
-            print_lines(as_text(listing, options))
+        status = print_listings(
+            options, options.functions, lambda word: listing_of(word, binary, sources, code, options)
+        )
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
-    if unknown == len(options.functions):
+    return status
+
+
+def print_listings(options: Namespace, words: list[str], listing_of: Callable[[str], Listing]) -> int:
+    """Print the listing of each word. Return 1 if some functions do not exist, 2 if all do not."""
+    unknown = 0
+    for word in words:
+        try:
+            listing = listing_of(word)
+        except LookupError as error:
+            complain(error.args[0], "whence listing")
+            unknown += 1
+            continue
+        if options.json:
+            print(json.dumps(listing.as_json()))
+            continue
+        if word != words[0]:
+            print()
+        print_lines(as_text(listing, options))
+    if unknown == len(words):
         return WRONG_USE
     return SOME_UNKNOWN if unknown else ANSWERED
+
+
+def list_memory(options: Namespace) -> int:
+    """Print the listings of runtime addresses of a process or a core."""
+    words = [*filter(None, [options.file]), *options.functions]
+    if options.lines:
+        raise WrongUse("--lines is for files: listings of a process or a core have instructions")
+    spans = {word: runtime_span(word) for word in words}
+    need_capstone()
+    with symbolizer_of(options) as symbolizer, sources_of(options) as sources:
+        process: Process | Core
+        if options.pid is not None:
+            process = Process(options.pid, resolver=symbolizer.resolver)
+            executable_mappings(process)  # raises an error that says what is wrong with the process
+        else:
+            process = Core(options.core, programs=options.binary, sysroot=options.sysroot)
+        return print_listings(
+            options,
+            words,
+            lambda word: symbolizer.listing(process, *spans[word], sources=sources, syntax=options.syntax),
+        )
+
+
+def runtime_span(word: str) -> tuple[int, int | None]:
+    """Parse ADDRESS or START,END. Raises WrongUse."""
+    start, comma, end = word.partition(",")
+    if not is_address(start) or (comma and not is_address(end)):
+        raise WrongUse(f"{word} is not an address: with --pid and --core give runtime addresses, or START,END")
+    limit = address(end) if comma else None
+    if limit is not None and limit <= address(start):
+        raise WrongUse(f"{word}: the end is not after the start")
+    return address(start), limit
 
 
 def as_text(listing: Listing, options: Namespace) -> Iterator[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from whence._base.errors import ElfError, Unsupported
 from whence.listing.disassembly import Disassembler
 from whence.listing.listing import Listing
-from whence.listing.model import Instruction, LineCosts, ListingOptions
-from whence.listing.targets import Targets
+from whence.listing.model import CodeMemory, Instruction, LineCosts, ListingOptions
+from whence.listing.targets import References, Targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,31 +24,51 @@ LINES_LISTED = 1 << 16  # of a function without code
 
 
 class CodeReader:
-    """Disassembles code of one executable, with names for operands.
+    """Disassembles code, with names for operands.
 
     Args:
-        code: the executable, or a library.
-        debug: its debug file, if that has the symbols.
-        demangle: makes names of targets readable.
-        syntax: "intel" or "att".
-
-    Raises Unsupported if there is no disassembler for the machine, or the file is relocatable; ImportError without
-    capstone.
+        disassembler: for the machine.
+        targets: the names of the addresses in operands.
+        read: returns bytes of code by vaddr and size, or raises.
     """
 
-    def __init__(
-        self, code: ObjectFile, debug: ObjectFile | None = None, *, demangle: Callable[[str], str] | None = None,
+    def __init__(self, disassembler: Disassembler, targets: References, read: Callable[[int, int], bytes]) -> None:
+        self._disassembler, self._read = disassembler, read
+        self.targets = targets
+
+    @classmethod
+    def of_file(
+        cls, code: ObjectFile, debug: ObjectFile | None = None, *, demangle: Callable[[str], str] | None = None,
         syntax: str = "intel",
-    ) -> None:  # fmt: skip
+    ) -> CodeReader:  # fmt: skip
+        """Return a reader of the code in a file.
+
+        Args:
+            code: the executable, or a library.
+            debug: its debug file, if that has the symbols.
+            demangle: makes names of targets readable.
+            syntax: "intel" or "att", for x86.
+
+        Raises Unsupported if there is no disassembler for the machine, or the file is relocatable; ImportError without
+        capstone.
+        """
         if code.is_relocatable:
             raise Unsupported("code of relocatable files cannot be listed: link it first").in_file(code.path)
-        self._code = code
-        self._disassembler = Disassembler(code.machine, code.bits, code.order, syntax)
-        self.targets = Targets(code, debug, demangle)
+        disassembler = Disassembler(code.machine, code.bits, code.order, syntax)
+        return cls(disassembler, Targets(code, debug, demangle), lambda vaddr, size: code_bytes(code, vaddr, size))
+
+    @classmethod
+    def of_memory(
+        cls, memory: CodeMemory, file: ObjectFile | None = None, *, demangle: Callable[[str], str] | None = None,
+        syntax: str = "intel",
+    ) -> CodeReader:  # fmt: skip
+        """Return a reader of the code in memory; `file` has its symbols, but not its code. Raises like `of_file`."""
+        targets = memory.targets or (References(memory.machine) if file is None else Targets(file, None, demangle))
+        return cls(Disassembler(memory.machine, memory.bits, memory.order, syntax), targets, memory.read)
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """Return the instructions of [start, end) without frames. Raises ElfError if the file has no code there."""
-        code = code_bytes(self._code, start, end - start)
+        code = self._read(start, end - start)
         decoded = [
             instruction
             for low, high, kind in self.targets.kinds(start, end)

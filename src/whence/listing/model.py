@@ -11,10 +11,12 @@ from whence._base.model import Frames
 from whence._base.records import Record, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from os import PathLike
 
+    from whence._base.window import ByteOrder
     from whence.listing.sources import SourceFile, SourceOptions, Sources
+    from whence.listing.targets import References
 
 
 CONTEXT = 2  # lines without cost that are shown before and after others
@@ -87,12 +89,31 @@ class ListedLine(NamedTuple):
     instructions: int = 0
 
 
+class CodeMemory(Record, frozen=True):
+    """The memory of a process that has code which is in no file.
+
+    Attributes:
+        read: returns bytes by vaddr and size; raises WhenceError or OSError.
+        machine, bits, order: those of the process.
+        origin: whose memory it is.
+        targets: names addresses in operands, if no file does.
+    """
+
+    read: Callable[[int, int], bytes]
+    machine: int
+    bits: int
+    order: ByteOrder
+    origin: str
+    targets: References | None = None
+
+
 class ListingOptions(Record, frozen=True):
     """The options of a listing.
 
     Attributes:
         sources: where source files are looked for.
         code: the executable or library, if the code is in another file.
+        memory: has the code, if no file has it.
         syntax: "intel" or "att", for x86.
         lines: only lines.
         costs: cost of samples by vaddr.
@@ -105,6 +126,7 @@ class ListingOptions(Record, frozen=True):
     lines: bool = False
     costs: Mapping[int, int] | None = None
     skid: int = 0
+    memory: CodeMemory | None = None
 
 
 class LineCosts:

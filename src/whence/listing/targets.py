@@ -19,7 +19,7 @@ from whence.objects.elf import functions
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.plt import slot_names
-from whence.objects.machines import EM_AARCH64, EM_ARM, EM_RISCV, EM_S390, EM_X86_64
+from whence.objects.machines import EM_AARCH64, EM_ARM, EM_RISCV, EM_S390, EM_X86_64, machine_name
 from whence.ranges import StringSpace
 
 if TYPE_CHECKING:
@@ -62,7 +62,61 @@ class NamedSpans(NamedTuple):
         return f"{name}+{distance:#x}" if name and distance else name
 
 
-class Targets:
+class References:
+    """The addresses that instructions refer to. They have no names here, and all bytes are code."""
+
+    def __init__(self, machine: int) -> None:
+        self.machine = machine
+        self._marks: list[tuple[int, CodeKind]] = []  # where code and data begin
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {machine_name(self.machine)}>"
+
+    def name(self, vaddr: int) -> str:
+        """Return the name of what is at a vaddr; "" if nothing is known there."""
+        return ""
+
+    def kinds(self, start: int, end: int) -> Iterator[tuple[int, int, CodeKind]]:
+        """Yield parts [start, end) of code and what each is, by the marks of the assembler. Without marks, code."""
+        row = bisect_right(self._marks, start, key=lambda mark: mark[0])
+        kind = self._marks[row - 1][1] if row else CODE
+        while start < end:
+            following = min(self._marks[row][0], end) if row < len(self._marks) else end
+            if following > start:
+                yield start, following, kind
+                start = following
+            if row < len(self._marks):
+                kind = self._marks[row][1]
+                row += 1
+
+    def references(self, instructions: Iterable[Decoded]) -> Iterator[int]:
+        """Yield, for each instruction in order, the vaddr that it jumps to, calls or refers to; 0 for none."""
+        machine = self.machine
+        pages: dict[str, int] = {}  # registers with a part of an address, by the instructions just before
+        for instruction in instructions:
+            if instruction.target:
+                yield instruction.target
+            elif machine == EM_X86_64:
+                yield rip_relative(instruction)
+            elif machine == EM_AARCH64:
+                yield arm64_reference(instruction, pages)
+            elif machine == EM_RISCV:
+                yield riscv_reference(instruction, pages)
+            elif machine == EM_S390 and instruction.mnemonic.endswith("rl"):
+                found = ABSOLUTE.search(instruction.operands)
+                yield int(found[1], 16) if found else 0
+            elif machine == EM_ARM and (found := ARM_LITERAL.search(instruction.operands)):
+                ahead = THUMB_AHEAD if self._kind_at(instruction.vaddr) is THUMB else ARM_AHEAD
+                yield (instruction.vaddr + ahead & ~3) + int(found[1], 0)
+            else:
+                yield 0
+
+    def _kind_at(self, vaddr: int) -> CodeKind:
+        row = bisect_right(self._marks, vaddr, key=lambda mark: mark[0])
+        return self._marks[row - 1][1] if row else CODE
+
+
+class Targets(References):
     """The names of the addresses of one executable.
 
     Args:
@@ -76,13 +130,13 @@ class Targets:
     def __init__(
         self, code: ObjectFile, debug: ObjectFile | None = None, demangle: Callable[[str], str] | None = None
     ) -> None:
+        super().__init__(code.machine)
         self._code = code
         self._files = list(dict.fromkeys((debug or code, code)))
         self._demangle = demangle
         self.problems: list[WhenceError] = []
         self._spans = [self._functions(file) for file in self._files]
         self._slots: dict[int, bytes] = {}
-        self._marks: list[tuple[int, CodeKind]] = []
         try:
             if isinstance(code, ElfFile):
                 self._slots = slot_names(code)
@@ -142,45 +196,6 @@ class Targets:
                 names = (spans.at(vaddr) for spans in (*self._spans, self._sections))
                 self._names[vaddr] = next(filter(None, names), "")
         return self._names[vaddr]
-
-    def kinds(self, start: int, end: int) -> Iterator[tuple[int, int, CodeKind]]:
-        """Yield parts [start, end) of code and what each is, by the marks of the assembler. Without marks, code."""
-        row = bisect_right(self._marks, start, key=lambda mark: mark[0])
-        kind = self._marks[row - 1][1] if row else CODE
-        while start < end:
-            following = min(self._marks[row][0], end) if row < len(self._marks) else end
-            if following > start:
-                yield start, following, kind
-                start = following
-            if row < len(self._marks):
-                kind = self._marks[row][1]
-                row += 1
-
-    def references(self, instructions: Iterable[Decoded]) -> Iterator[int]:
-        """Yield, for each instruction in order, the vaddr that it jumps to, calls or refers to; 0 for none."""
-        machine = self._code.machine
-        pages: dict[str, int] = {}  # registers with a part of an address, by the instructions just before
-        for instruction in instructions:
-            if instruction.target:
-                yield instruction.target
-            elif machine == EM_X86_64:
-                yield rip_relative(instruction)
-            elif machine == EM_AARCH64:
-                yield arm64_reference(instruction, pages)
-            elif machine == EM_RISCV:
-                yield riscv_reference(instruction, pages)
-            elif machine == EM_S390 and instruction.mnemonic.endswith("rl"):
-                found = ABSOLUTE.search(instruction.operands)
-                yield int(found[1], 16) if found else 0
-            elif machine == EM_ARM and (found := ARM_LITERAL.search(instruction.operands)):
-                ahead = THUMB_AHEAD if self._kind_at(instruction.vaddr) is THUMB else ARM_AHEAD
-                yield (instruction.vaddr + ahead & ~3) + int(found[1], 0)
-            else:
-                yield 0
-
-    def _kind_at(self, vaddr: int) -> CodeKind:
-        row = bisect_right(self._marks, vaddr, key=lambda mark: mark[0])
-        return self._marks[row - 1][1] if row else CODE
 
 
 def rip_relative(instruction: Decoded) -> int:

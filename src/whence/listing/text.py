@@ -44,6 +44,8 @@ def annotated(listing: ListingData, *, raw_bytes: bool = False) -> Iterator[str]
         if len(path) < len(previous):  # back in the caller: its line again
             same = min(same, len(path) - 1)
         for depth in range(max(same, 0), len(path)):
+            if not depth and not path[0].file:  # of the listed function, without a line
+                continue
             yield f"{cost_gap(listing)}{source_line(listing, path[depth], depth, names)}"
         previous = path
         label = labels.get(instruction.vaddr, "")

@@ -36,5 +36,12 @@ class NamedAddresses:
 
         Ranges overlap if code was replaced: the range with the nearest start is assumed to be the newest.
         """
+        span = self.span(address)
+        return "" if span is None else span[2]
+
+    def span(self, address: int) -> tuple[int, int, str] | None:
+        """Return start, end and name of the range with the address, None without one."""
         index = bisect_right(self._starts, address)
-        return self._names[index - 1] if index and address < self._ends[index - 1] else ""
+        if not index or address >= self._ends[index - 1]:
+            return None
+        return self._starts[index - 1], self._ends[index - 1], self._names[index - 1]

@@ -22,10 +22,13 @@ from whence._base.records import replaced
 from whence.listing import Listing, Sources
 from whence.listing.build import has_code
 from whence.listing.model import LineCosts, ListingOptions
+from whence.profiles.non_elf_names import Processes
 from whence.profiles.top import type_of
 from whence.samples import bounds
 from whence.samples.addresses import NOWHERE
+from whence.samples.kinds import AddressKind, kind_of
 from whence.samples.model import NO_MAPPING
+from whence.symbolize import Symbolizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.listing import SourceOptions
     from whence.profiles.binaries import Binaries
-    from whence.samples.model import ProfileData
+    from whence.samples.model import Mapping, ProfileData
 
 NODE = 200  # bytes of memory that a line of a function needs, about
 
@@ -222,11 +225,14 @@ def annotated(
     """Yield the functions of one mapping and name, or a listing without instructions that says why."""
     cost = sum(locations.values())
     empty = Listing(name, self_cost=cost, cost=cost)
-    if mapping_index == NO_MAPPING:
+    mapping = None if mapping_index == NO_MAPPING else profile.mappings[mapping_index]
+    if kind_of(mapping, profile.address[min(locations)]) in (AddressKind.GENERATED, AddressKind.NOWHERE):
+        yield from generated(profile, empty, mapping, locations, binaries, options)
+        return
+    if mapping is None:
         empty.notes.append("no instructions: the profile does not say which file the code is in")
         yield empty
         return
-    mapping = profile.mappings[mapping_index]
     try:
         search = binaries.search(mapping, len(locations))
         if search.opened is None:
@@ -251,6 +257,34 @@ def annotated(
             yield binary.listing_of(parts[0], spans, replaced(options, code=code, costs=own))
     except WhenceError as error:
         empty.notes.append(f"no instructions: {error}")
+        yield empty
+
+
+def generated(
+    profile: ProfileData, empty: Listing, mapping: Mapping | None, locations: Counter[int], binaries: Binaries,
+    options: ListingOptions,
+) -> Iterator[Listing]:  # fmt: skip
+    """Yield code that is in no file, from the memory of its process if that still runs and has the same name there."""
+    processes = Processes(profile)
+    pids = {pid for location in locations for pid in processes.of(mapping, location)}
+    if len(pids) != 1 or not binaries.symbol_lists.local:
+        empty.notes.append("no instructions: the code is in no file, and the profile does not say which process has it")
+        yield empty
+        return
+    costs = Counter({profile.address[location]: value for location, value in locations.items()})
+    (pid,) = pids
+    try:
+        with Symbolizer(locator=binaries.locator) as symbolizer:
+            while costs:
+                out = symbolizer.listing_of(pid, min(costs), None, replaced(options, costs=costs))
+                if out.function != empty.function:
+                    raise LookupError(f"process {pid} now has {out.function} at {min(costs):#x}")
+                for vaddr in [vaddr for vaddr in costs if any(low <= vaddr < high for low, high in out.spans)]:
+                    del costs[vaddr]
+                yield out
+    except (LookupError, OSError, WhenceError) as error:
+        empty.notes.append(f"no instructions: the code is in no file, and not in the memory of its process: {error}")
+        empty.self_cost = empty.cost = sum(costs.values())
         yield empty
 
 

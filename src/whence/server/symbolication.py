@@ -282,7 +282,7 @@ class SymbolicationEndpoints:
             elf = stack.enter_context(ElfFile.open(path))
             debug_path = stack.enter_context(store.file(build_id, DEBUGINFO))
             debug = None if debug_path is None else stack.enter_context(ElfFile.open(debug_path))
-            instructions = CodeReader(elf, debug, demangle=demangle).instructions(vaddr, vaddr + size)
+            instructions = CodeReader.of_file(elf, debug, demangle=demangle).instructions(vaddr, vaddr + size)
             check_deadline()
             return {
                 "startAddress": hex(start),

@@ -13,6 +13,7 @@
     pool.py        open binaries, least recently used ones are evicted
     internal_error.py  exceptions that are bugs: logged, with a reason of their own
     naming.py      frames of many vaddrs in a binary
+    listing.py     instructions and lines of code by runtime address
     goroutines.py  goroutines with names, as in Go's tracebacks
 
 Reasons are those of _base.reasons. A failing address, process or file never fails a batch: its answer has a reason.

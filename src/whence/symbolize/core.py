@@ -27,6 +27,7 @@ from whence.unwind import core_stacks
 from whence.unwind.core import core_goroutines, explain_core_stack
 
 if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
     from whence.procmap.core import CoreMappings, CoreThread
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
@@ -87,6 +88,20 @@ class Core(Snapshot):
         with suppress(OSError, ElfError, MapsError), self._opened() as elf:
             return elf.read_vaddr(mapping.start, min(mapping.size, VDSO_LIMIT))
         return b""
+
+    @property
+    def title(self) -> str:
+        return f"the core {self.path}"
+
+    def machine(self) -> tuple[int, int, ByteOrder]:
+        """Return the number of its machine in ELF, its bits and its byte order. Raises OSError, WhenceError."""
+        with self._opened() as elf:
+            return elf.machine, elf.bits, elf.order
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes of memory at an address. Raises OSError, WhenceError if the core has not all."""
+        with self._opened() as elf:
+            return elf.read_vaddr(address, size)
 
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False

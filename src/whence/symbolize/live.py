@@ -19,10 +19,11 @@ from whence.procmap.mapping import Mapping
 from whence.procmap.resolver import Resolver
 from whence.procmap.threads import threads
 from whence.symbolize.live_stacks import LiveStacks, denied
-from whence.symbolize.process import LivePid, Snapshot
+from whence.symbolize.process import LiveMemory, LivePid, Snapshot
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
     from whence.procmap.threads import Thread
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.live_stacks import LiveStacks
@@ -130,6 +131,26 @@ class Process(LivePid, Closing):
         Raises ProcessLookupError, PermissionError.
         """
         return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan)
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return self._memory.title
+
+    def machine(self) -> tuple[int, int, ByteOrder]:
+        """Return the number of its machine in ELF, its bits and its byte order. Raises OSError, ElfError."""
+        return self._memory.machine()
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes of memory at an address.
+
+        Raises OSError, which needs the right to trace the process, and MapsError if some bytes are not mapped.
+        """
+        return self._memory.read(address, size)
+
+    @property
+    def _memory(self) -> LiveMemory:
+        return LiveMemory(self.pid, self.directory)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot, with which the process's addresses can be named later or on another machine.

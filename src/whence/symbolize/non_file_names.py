@@ -56,6 +56,11 @@ class NonFileNames:
                 answers.append(Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping))
         return answers
 
+    def span(self, pid: int, address: int) -> tuple[int, int, str] | None:
+        """Return start, end and name of generated code by the process's perf map; None if it has no name there."""
+        span = self._perf_map(pid).span(address)
+        return None if span is None else (*span[:2], self._readable(span[2]))
+
     def in_kernel(self, address: int) -> Symbolized:
         """Return the answer for a kernel address."""
         with self._lock:

@@ -7,15 +7,20 @@ A symbolizer accepts any object with `mappings` and `build_id`.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from whence._base.closing import Closing
 from whence._base.errors import MapsError, naming
 from whence._base.files import atomic_write, open_input
+from whence.objects.elf import ElfFile
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
+
+if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
 
 
 class ProcessView(Protocol):
@@ -28,6 +33,55 @@ class ProcessView(Protocol):
     def build_id(self, mapping: Mapping) -> str:
         """Return the build-id of the file of a mapping, in lowercase hex; "" if unknown."""
         ...
+
+
+@runtime_checkable
+class ReadableProcess(Protocol):
+    """A process whose memory can be read: Process, Core."""
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        ...
+
+    def machine(self) -> tuple[int, int, ByteOrder]:
+        """Return the number of its machine in ELF, its bits and its byte order. Raises OSError, WhenceError."""
+        ...
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes at a runtime address. Raises OSError, WhenceError."""
+        ...
+
+
+class LiveMemory:
+    """The memory of a live process, by its pid and its folder of /proc."""
+
+    def __init__(self, pid: int, directory: str) -> None:
+        self.title = f"process {pid}"
+        self._directory = directory
+
+    def __repr__(self) -> str:
+        return f"<LiveMemory of {self.title}>"
+
+    def machine(self) -> tuple[int, int, ByteOrder]:
+        """Return the number of its machine in ELF, its bits and its byte order. Raises OSError, ElfError."""
+        with ElfFile.open(f"{self._directory}/exe") as elf:
+            return elf.machine, elf.bits, elf.order
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes at an address. Raises OSError, and MapsError if some are not mapped."""
+        descriptor = os.open(f"{self._directory}/mem", os.O_RDONLY)
+        try:
+            content = os.pread(descriptor, size, address)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EFAULT):
+                raise
+            content = b""
+        finally:
+            os.close(descriptor)
+        if len(content) < size:
+            raise MapsError("", None, f"the memory at {address + len(content):#x} of {self.title} is not readable")
+        return content
 
 
 class LivePid:

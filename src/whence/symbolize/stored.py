@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
@@ -59,15 +60,39 @@ def symbolize_stored(
     return answers
 
 
+@contextmanager
+def stored_binary(process: ProcessView, mapping: Mapping, pool: BinaryPool, locator: Locator) -> Iterator[Binary]:
+    """Open the binary of a mapping. Raises OpenError."""
+    index = process.mappings().index(mapping)
+    file = _file_of(process, index, mapping)
+    if file is None:
+        pooled = _vdso(process, mapping, locator)
+        try:
+            yield pooled.binary
+        finally:
+            pooled.release()
+        return
+    with pool.use((file.path, file.build_id, file.stamp), lambda: _open(file, locator, 1)) as pooled:
+        yield pooled.binary
+
+
+def _vdso(process: ProcessView, mapping: Mapping, locator: Locator) -> PooledBinary:
+    """Open the vDSO that a core has. Raises OpenError."""
+    image = process.vdso_image(mapping) if isinstance(process, Snapshot) else b""
+    try:
+        elf = ElfFile.from_bytes(image, "[vdso]")
+        return PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
+    except (OSError, WhenceError) as error:
+        raise OpenError(Reason.NOT_FILE_BACKED, str(error)) from None
+
+
 def _in_vdso(
     process: ProcessView, addresses: Sequence[MappedAddress], locator: Locator, readable: Readable
 ) -> list[Symbolized]:
     """Answer for addresses of the vDSO, by the image in a core."""
-    image = process.vdso_image(addresses[0][1]) if isinstance(process, Snapshot) else b""
     try:
-        elf = ElfFile.from_bytes(image, "[vdso]")
-        pooled = PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
-    except (OSError, WhenceError):
+        pooled = _vdso(process, addresses[0][1], locator)
+    except OpenError:
         return [Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping) for address, mapping in addresses]
     try:
         return _name(pooled, addresses, readable)

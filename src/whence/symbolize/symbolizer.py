@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import index
 
 from whence._base.closing import Closing
+from whence._base.errors import MapsError
 from whence._base.reasons import Reason
 from whence.lidia.table import demangler
 from whence.locator.coerce import locator_from
@@ -24,14 +26,17 @@ from whence.symbolize.naming import name_all
 from whence.symbolize.non_file_names import NonFileNames
 from whence.symbolize.opening import open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
-from whence.symbolize.process import LivePid, ProcessView
-from whence.symbolize.stored import symbolize_stored
+from whence.symbolize.process import LiveMemory, LivePid, ProcessView
+from whence.symbolize.stored import stored_binary, symbolize_stored
 from whence.symbolize.symbolized import Symbolized
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from whence.binary import Binary
+    from whence.listing import Listing, SourceOptions
+    from whence.listing.model import ListingOptions
     from whence.locator.coerce import Places
     from whence.locator.locator import Locator
     from whence.locator.options import LocatorFields
@@ -137,6 +142,71 @@ class Symbolizer(Closing):
             for process, address in lookups
         ]
         return [answer.after() for answer in answers_in_order] if return_address else answers_in_order
+
+    def listing(
+        self,
+        process: int | ProcessView,
+        address: int,
+        end: int | None = None,
+        *,
+        sources: SourceOptions | None = None,
+        syntax: str = "intel",
+    ) -> Listing:
+        """Return the instructions and source lines of the function at a runtime address, or of [address, end).
+
+        The code is that of the executable, or else that in the memory of the process: generated code, the vDSO, and
+        programs that have been removed. Generated code has the names and sizes in the process's perf map.
+
+        Args:
+            process: a live process, its pid, or a Core; of a Snapshot only files can be listed.
+            address: a runtime address.
+            end: the end of the listed code.
+            sources: where source files are looked for.
+            syntax: "intel" or "att", for x86.
+
+        Raises:
+            LookupError: no function contains the address.
+            ImportError: capstone is not installed.
+            WhenceError, OSError: the code cannot be read.
+        """
+        from whence.listing.model import ListingOptions
+
+        return self.listing_of(process, address, end, ListingOptions(sources, syntax=syntax))
+
+    def listing_of(self, process: int | ProcessView, address: int, end: int | None, options: ListingOptions) -> Listing:
+        """Return the listing of the function at a runtime address, or of [address, end). Raises like `listing`."""
+        from whence.symbolize.listing import file_listing, generated_listing
+
+        pid = _whose(process)
+        memory: object = LiveMemory(pid, self.resolver.directory(pid)) if isinstance(pid, int) else pid
+        (answer,) = self.symbolize(pid, [address])
+        mapping = answer.mapping
+        if mapping is None:
+            reason = answer.reason.sentence if answer.reason is not None else "unknown"
+            raise LookupError(f"{address:#x}: {reason}")
+        if answer.vaddr is not None:
+            with self._binary_of(pid, mapping) as binary:
+                return file_listing(binary, memory, answer, end, options)
+        span = self._non_file_names.span(pid, address) if isinstance(pid, int) else None
+        if end is not None:
+            span = address, end, span[2] if span is not None else ""
+        if span is None:
+            reason = ": ".join(filter(None, [answer.reason.sentence if answer.reason else "", answer.detail]))
+            raise LookupError(f"{address:#x}: no function is known there ({reason}): give START,END")
+        return generated_listing(memory, span, lambda vaddr: self.symbolize(pid, [vaddr])[0], options)
+
+    @contextmanager
+    def _binary_of(self, process: int | ProcessView, mapping: Mapping) -> Iterator[Binary]:
+        """Open the binary of a mapping. Raises WhenceError."""
+        try:
+            if isinstance(process, int):
+                with self.binaries.use(key_of(mapping), lambda: self._open(mapping, 1)) as pooled:
+                    yield pooled.binary
+            else:
+                with stored_binary(process, mapping, self.binaries, self._locator) as binary:
+                    yield binary
+        except OpenError as error:
+            raise MapsError("", None, f"{mapping.path}: {error.reason.sentence}: {error.detail}") from None
 
     def _answered(
         self, lookups: Sequence[tuple[int, int]]
