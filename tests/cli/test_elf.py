@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge import macho
 from tests.forge.elf import Section, Symbol, build_id_note, forge, note
 from whence.cli import main
+from whence.objects.ids import DebugId
 
 ID = "0123456789abcdef" * 2
 TEXT = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
@@ -26,7 +28,23 @@ def test_build_ids_are_printed_beside_their_paths(binary: Path, capsys: pytest.C
     assert main(["build-id", str(binary)]) == 0
     assert capsys.readouterr().out == f"{ID}  {binary}\n"
     assert main(["build-id", "--json", str(binary)]) == 0
-    assert json.loads(capsys.readouterr().out) == {"path": str(binary), "build_id": ID, "go_build_id": ""}
+    debug_id = DebugId.of_build_id(ID)
+    assert json.loads(capsys.readouterr().out) == {
+        "path": str(binary), "build_id": ID, "go_build_id": "", "uuid": debug_id.uuid, "debug_id": debug_id.breakpad,
+        "code_id": ID,
+    }  # fmt: skip
+
+
+def test_ids_are_printed_as_other_tools_spell_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(macho.forge([macho.text()]))
+    spellings = {
+        "--uuid": "10111213-1415-1617-1819-1A1B1C1D1E1F", "--debug-id": "101112131415161718191A1B1C1D1E1F0",
+        "--code-id": "101112131415161718191a1b1c1d1e1f",
+    }  # fmt: skip
+    for option, shown in spellings.items():
+        assert main(["build-id", option, str(path)]) == 0
+        assert capsys.readouterr().out == f"{shown}  {path}\n"
 
 
 def test_one_bad_file_does_not_stop_the_rest(binary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

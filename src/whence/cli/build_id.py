@@ -19,17 +19,34 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="an object file; a fat file has a line for each architecture"
     )
-    parser.add_argument("--go", action="store_true", help="print Go's build ID instead")
-    add_json_option(parser, "print one JSON object per line, with both IDs")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--go", action="store_true", help="print Go's build ID instead")
+    which.add_argument("--uuid", action="store_true", help="print UUIDs with dashes, as Apple's tools do")
+    which.add_argument(
+        "--debug-id", action="store_true", help="print debug ids: a GUID and an age, as symbol servers name them"
+    )
+    which.add_argument(
+        "--code-id", action="store_true", help="print code ids: time and size of PE files, the build-id of others"
+    )
+    add_json_option(parser, "print one JSON object per line, with every ID")
 
 
 def run(options: Namespace) -> int:
     """Print the build-ids. Return 3 if a file is broken, else 1 if a file has no build-id."""
     status = ANSWERED
+    kinds = {"go_build_id": options.go, "uuid": options.uuid, "debug_id": options.debug_id, "code_id": options.code_id}
+    chosen = next((name for name, wanted in kinds.items() if wanted), "build_id")
     for path in each_file(options.files):
         try:
             with open_object(path) as elf:
-                build_id, go_build_id = elf.build_id, elf.go_build_id
+                debug_id = elf.debug_id
+                ids = {
+                    "build_id": elf.build_id,
+                    "go_build_id": elf.go_build_id,
+                    "uuid": debug_id.uuid if debug_id else "",
+                    "debug_id": debug_id.breakpad if debug_id else "",
+                    "code_id": elf.code_id,
+                }
         except (WhenceError, OSError) as error:
             if options.debug:
                 raise
@@ -37,13 +54,13 @@ def run(options: Namespace) -> int:
             complain(f"{path}: {what}")
             status = BROKEN_INPUT
             continue
-        shown = go_build_id if options.go else build_id
+        shown = ids[chosen]
         if not shown:
             status = max(status, SOME_UNKNOWN)
-            if go_build_id and not options.json:
+            if ids["go_build_id"] and not options.json:
                 complain(f"{path}: a Go program without a GNU build-id; --go prints its Go build ID")
         if options.json:
-            print(json.dumps({"path": path, "build_id": build_id, "go_build_id": go_build_id}))
+            print(json.dumps({"path": path, **ids}))
         else:
             print(f"{shown or '-'}  {plain(path)}")
     return status

@@ -31,7 +31,7 @@ GROUPS = {
         "explain": ("explain", "show each step from an address to its names, or why there are none"),
         "listing": ("listing", "print source lines and instructions of functions"),
         "symbols": ("symbols", "list the functions of an ELF file"),
-        "build-id": ("build_id", "print the build-ids of ELF files"),
+        "build-id": ("build_id", "print the build-ids, UUIDs or debug ids of files"),
         "dwarf": ("dwarf", "list the units, functions, inlined calls and lines of debug info"),
     },
     "Processes": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from whence.filter.forms import GO_NEEDLE, Back, Form, Needle, Needs
 from whence.filter.kernels.needles import Needles
@@ -20,6 +20,7 @@ FILES = {  # needles of lines with the path or the build-id of a file: of system
 }
 FACTS = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *FILES)  # needles of lines with facts about files and addresses
 
+AT_LINE = b"%^"  # the start of a needle that starts a line
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
 
@@ -55,7 +56,7 @@ class Matcher:
 
 
 class FormIndex:
-    """The needles of all forms, facts and reports, as bits: bit i is set in a line that has needle i.
+    """The needles of all forms, facts and reports, as bits of a line.
 
     Attributes:
         needles: finds lines with needles.
@@ -73,13 +74,14 @@ class FormIndex:
             *((Needle(text), None) for text in FACTS),
             *((Needle(report.start), None) for report in REPORTS),
         ]
-        for bit, (needle, matcher) in enumerate(self._needles):
+        numbers = numbers_of(self._needles)
+        for bit, (needle, matcher) in zip(numbers, self._needles, strict=True):
             if matcher is not None:
                 matcher.bits[needle.needs] |= 1 << bit
-        self.needles = Needles(tuple(needle.text for needle, _ in self._needles))
-        bits = {needle: 1 << bit for bit, (needle, matcher) in enumerate(self._needles) if matcher is None}
+        self.needles = Needles(tuple(needle.text for needle, _ in self._needles), numbers)
+        bits = {needle: 1 << bit for bit, (needle, matcher) in zip(numbers, self._needles, strict=True) if not matcher}
         self.go_bit = bits[GO_NEEDLE]
-        self.fact_bits = sum(bits[Needle(text)] for text in FACTS)
+        self.fact_bits = sum({bits[Needle(text)] for text in FACTS})
         self.reports = {bits[Needle(report.start)]: report for report in REPORTS}
         self._present: dict[int, tuple[Matcher, ...]] = {}
         self._literals: dict[tuple[Matcher, ...], re.Pattern[bytes]] = {}
@@ -88,8 +90,9 @@ class FormIndex:
         """Return the forms that have a needle among the bits of `present`."""
         matchers = self._present.get(present)
         if matchers is None:
-            some = {matcher for bit, (_, matcher) in enumerate(self._needles) if present >> bit & 1}
-            matchers = self._present[present] = tuple(matcher for matcher in self.matchers if matcher in some)
+            matchers = self._present[present] = tuple(
+                matcher for matcher in self.matchers if present & sum(matcher.bits.values())
+            )
         return matchers
 
     def literals(self, matchers: tuple[Matcher, ...]) -> re.Pattern[bytes]:
@@ -99,6 +102,18 @@ class FormIndex:
             texts = sorted({literal for matcher in matchers for literal in matcher.literals})
             pattern = self._literals[matchers] = re.compile(b"|".join(map(re.escape, texts)))
         return pattern
+
+
+def numbers_of(needles: Sequence[tuple[Needle, Matcher | None]]) -> tuple[int, ...]:
+    """Return the number of each needle's bit: needles of a form with the same needs share one, and all facts."""
+    numbers: dict[object, int] = {}
+    out = []
+    for index, (needle, matcher) in enumerate(needles):
+        group: object = (matcher, needle.needs) if matcher is not None else FACTS
+        if needle.text.startswith(AT_LINE) or (matcher is None and needle.text not in FACTS):
+            group = index
+        out.append(numbers.setdefault(group, len(numbers)))
+    return tuple(out)
 
 
 def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:

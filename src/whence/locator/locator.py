@@ -40,7 +40,7 @@ from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
 from whence.locate.dsym import expanded, is_bundle
 from whence.locate.folder_index import FolderFiles
-from whence.locate.identity import comparable, key
+from whence.locate.identity import comparable, is_same, key
 from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, FileQuery, Outcome, Search
 from whence.locate.segments import has_nobits, placing_segments, skeleton
@@ -557,7 +557,7 @@ class Locator(Closing):
 
 def must_be_of(query: FileQuery, build_id: str) -> None:
     """Raise Mismatch if a file has another build-id than the requested one."""
-    if query.build_id and build_id and comparable(query.build_id) != comparable(build_id):
+    if query.build_id and build_id and not is_same(query.build_id, build_id):
         raise Mismatch(f"the build-id is {build_id}, expected {query.build_id}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
-from whence.locate.identity import comparable
+from whence.locate.identity import is_same
 from whence.locate.search import FileQuery
 from whence.locate.segments import has_nobits
 from whence.objects.elf import ElfFile
@@ -72,7 +72,7 @@ def open_wanted(
         missing = search.missing
         raise OpenError(*(Reason.NO_FILE, str(query)) if missing is None else (missing.reason, missing.detail))
     build_id = opened.binary.build_id
-    if query.build_id and build_id and comparable(build_id) != comparable(query.build_id):
+    if query.build_id and build_id and not is_same(query.build_id, build_id):
         opened.close()
         raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {build_id}, the mapping {query.build_id}")
     if mapper is None and opened.segments is not None:

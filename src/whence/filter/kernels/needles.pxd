@@ -3,7 +3,8 @@
 from whence.kernels.columns cimport Column
 
 cdef enum:
-    MOST = 64  # needles, one bit each
+    MOST = 128  # needles
+    MOST_BITS = 64
     MOST_PARTS = 15  # of a needle: literals and classes
     WORD_MAX = 4096  # bytes of a class that are read
     PREFIX_MAX = 128  # bytes of a line that are searched for prefixes
@@ -59,16 +60,17 @@ cdef struct LineState:
     Py_ssize_t ends[16]
 
 cdef class Needles:
-    cdef Py_ssize_t size[64]  # of the literal that is searched for
-    cdef Py_ssize_t anchor[64]
-    cdef int position[64]
-    cdef const unsigned char* text[64]
-    cdef const unsigned char* program[64]  # the parts after the literal; for AT_LINE, all parts
-    cdef unsigned char step[1024]  # 16 for each needle: the offsets of its parts in the program
-    cdef bint root[64]  # True if the previous needle has another literal
-    cdef int shared[64]  # number of parts that the previous needle starts with, too
-    cdef int following[64]  # the next needle with the same anchor byte, -1 at the end
-    cdef int other[64]  # of a root, the next root, -1 at the end
+    cdef Py_ssize_t size[128]  # of the literal that is searched for
+    cdef Py_ssize_t anchor[128]
+    cdef int position[128]
+    cdef int bit[128]  # the number of its bit in the result
+    cdef const unsigned char* text[128]
+    cdef const unsigned char* program[128]  # the parts after the literal; for AT_LINE, all parts
+    cdef unsigned char step[2048]  # 16 for each needle: the offsets of its parts in the program
+    cdef bint root[128]  # True if the previous needle has another literal
+    cdef int shared[128]  # number of parts that the previous needle starts with, too
+    cdef int following[128]  # the next needle with the same anchor byte, -1 at the end
+    cdef int other[128]  # of a root, the next root, -1 at the end
     cdef short first[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
     cdef unsigned char pairs[65536]  # by an anchor byte and the next byte: 1 if a needle has both
     cdef unsigned char kinds[256]  # by byte: a bit for each class that has it

@@ -75,14 +75,19 @@ def compiled(text: bytes, instruction: int) -> bytes:
 @cython.final
 @cython.cclass
 class Needles:
-    """Up to 64 needles. Raises ValueError for an invalid needle, or without ordinary bytes where they are required.
+    """Up to 128 needles. Raises ValueError for an invalid needle, or without ordinary bytes where they are required.
 
-    Needles with the same literal are consecutive and sorted, so that their common parts are compared once.
+    Needles with the same literal are consecutive and sorted, so that their common parts are compared once. `bits` are
+    the numbers of the needles' bits, below 64, which needles may share unless they start a line; by default, each
+    needle has a bit of its own.
     """
 
-    def __cinit__(self, needles: tuple):
+    def __cinit__(self, needles: tuple, bits: tuple = ()):
         if len(needles) > MOST:
             raise ValueError(f"{len(needles)} needles are more than {MOST}")
+        numbers: tuple = bits or tuple(range(len(needles)))
+        if len(numbers) != len(needles) or max(numbers, default=0) >= MOST_BITS:
+            raise ValueError(f"{len(needles)} needles need as many bits, each below {MOST_BITS}")
         chains: dict = {}
         texts: list = []
         self.programs = []
@@ -90,6 +95,9 @@ class Needles:
         for index in range(len(needles)):
             needle: bytes = needles[index]
             self.position[index] = POSITIONS.get(needle[:2], ANYWHERE)
+            self.bit[index] = numbers[index]
+            if self.position[index] == AT_LINE and numbers.count(numbers[index]) > 1:
+                raise ValueError(f"needle {needle!r} starts a line and shares its bit")
             literal, parts = self.take(index, needle if self.position[index] == ANYWHERE else needle[2:])
             texts.append(literal)
             byte: cython.int = literal[anchor_of(literal)]
@@ -217,7 +225,7 @@ class Needles:
                     state.parts = 0
                     state.failed = False
                     state.ends[0] = begin + self.size[needle]
-                bit: cython.ulonglong = cython.cast(cython.ulonglong, 1) << needle
+                bit: cython.ulonglong = cython.cast(cython.ulonglong, 1) << self.bit[needle]
                 if not active & ~(bits | tried) & bit or not self.is_positioned(
                     data, begin, needle, cython.address(state)
                 ):
