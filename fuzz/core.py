@@ -8,8 +8,8 @@ from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
 from tests.hostile.inputs.tables import count_beyond, notes_in_notes, one_head_for_all
 from whence._base.errors import WhenceError
+from whence.dumps.core import read_core
 from whence.objects.elf import ElfFile
-from whence.procmap.core import read_core
 from whence.unwind import End, core_stacks
 
 

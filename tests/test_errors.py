@@ -25,11 +25,11 @@ from whence._base.errors import (
     WrongUse,
 )
 from whence._base.window import Window
+from whence.dumps.core import read_core
 from whence.gotrace.faults import TextError
 from whence.gotrace.survey import info
 from whence.objects.elf import ElfFile
 from whence.procmap.build_id import read_build_id
-from whence.procmap.core import read_core
 from whence.symbolize import Snapshot
 
 TRACE = gotrace.CURRENT.header + b"\x01\x01\x01\x00\x05" + b"\x03"  # a batch of 5 bytes with one

@@ -10,9 +10,9 @@ import pytest
 
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
+from whence.dumps.core import read_core
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
-from whence.procmap.core import read_core
 from whence.unwind import End, StackSamples, ThreadStack, core_stacks, stacks
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES, X86_64, Machine

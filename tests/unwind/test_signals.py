@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from whence.unwind.signals import Signal, read_signal
+from whence.dumps.signals import Signal, read_signal
 
 PID = 4242
 

@@ -208,7 +208,7 @@ def test_each_end_has_a_reason() -> None:
         "0x66666666 is not in executable memory",
     )
     gone = process.unwind(CODE, sp=0x99990)
-    assert (gone.end, gone.detail) == (End.UNREADABLE, "the memory at 0x99990 is not in the core")
+    assert (gone.end, gone.detail) == (End.UNREADABLE, "the memory at 0x99990 is not in the dump")
     assert process.unwind(CODE + 0x150, r3=CODE + 0x150).end is End.LOOP
     needs = process.unwind(CODE + 0x250)
     assert (needs.end, "needs register 2" in needs.detail) == (End.DAMAGED, True)

@@ -3,7 +3,7 @@ r"""The errors that whence raises.
     WhenceError
       FormatError          malformed input: what is wrong, and where
         ObjectError: ElfError  MachoError  PeError  WasmError
-        DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
+        DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError  MinidumpError
       ChecksumError        a stored checksum does not match the bytes (also a FormatError)
       Unsupported          a valid feature that this version does not read
       WrongUse             an argument or option makes no sense; the input is not at fault
@@ -177,6 +177,10 @@ class ProfileError(FormatError):
 
 class MapsError(FormatError):
     format = "maps"
+
+
+class MinidumpError(FormatError):
+    format = "minidump"
 
 
 class ChecksumError(FormatError):

@@ -17,6 +17,7 @@ core              `whence core`: frames and stacks of a core file
 demo              `make demo`: the main jobs on real input
 demo_files        `whence demo`: the files that the documentation uses, in demo.zip
 dispatch          the command for a file's content: `whence FILE`, `whence PID`
+dump_info         `whence core --info`: what a minidump says of its system
 dwarf             `whence dwarf`: the units of debug info
 explain           `whence explain`: each step from an address to its frames
 filter            `whence filter`: logs with the frames in them named

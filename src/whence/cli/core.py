@@ -1,6 +1,6 @@
-"""`whence core CORE [ADDRESS...]`: the stack of every thread in a core dump, or frames of runtime addresses.
+"""`whence core CORE [ADDRESS...]`: the stack of every thread in a core or minidump, or frames of runtime addresses.
 
-Files are found by the build-ids in the core: at their recorded paths, or those given by --binary. `--maps` lists them.
+Files are found by the build-ids in the dump: at their recorded paths, or those given by --binary. `--maps` lists them.
 `--save-snapshot OUT` stores the mappings, so that `whence addr --snapshot OUT` works without the core.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.answers import addresses_from, show
-from whence.cli.dispatch import CORE, kind_of
+from whence.cli.dispatch import CORE, MINIDUMP, kind_of
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 INTERMIXED = True
+DUMPS = (CORE, MINIDUMP)
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("core", metavar="CORE", help="a core dump of Linux or of gdb's gcore")
+    parser.add_argument("core", metavar="CORE", help="a core dump of Linux or of gdb's gcore, or a minidump")
     parser.add_argument(
         "addresses",
         nargs="*",
@@ -39,6 +40,9 @@ def configure(parser: Parser) -> None:
     add_stack_options(parser)
     add_goroutine_options(parser)
     parser.add_argument("--return-addresses", action="store_true", help="addresses are return addresses")
+    parser.add_argument(
+        "--info", action="store_true", help="print what a minidump says of its system, exception, modules and streams"
+    )
     parser.add_argument("--maps", action="store_true", help="list the executable mappings with build-ids")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
     add_json_option(parser)
@@ -51,6 +55,8 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
+        "whence core crash.dmp --binary symbols/          a minidump, with a folder of its modules",
+        "whence core crash.dmp --info",
     )
 
 
@@ -59,7 +65,7 @@ def take_program(options: Namespace) -> None:
     if not options.addresses or not os.path.isfile(options.addresses[0]):
         return
     program = options.addresses.pop(0)
-    if kind_of(program) is CORE and kind_of(options.core) is not CORE:
+    if kind_of(program) in DUMPS and kind_of(options.core) not in DUMPS:
         program, options.core = options.core, program
     if program not in options.binary:
         options.binary = [*options.binary, program]
@@ -80,6 +86,10 @@ def run(options: Namespace) -> int:
         from whence.cli.pid import save_snapshot
 
         return save_snapshot(core, options.save_snapshot)
+    if options.info:
+        from whence.cli.dump_info import show_info
+
+        return show_info(core, options.json)
     if options.maps:
         from whence.cli.maps import show_mappings
 

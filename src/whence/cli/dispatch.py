@@ -2,7 +2,7 @@
 
 | content | without addresses | with addresses |
 |---|---|---|
-| ELF core dump | core | core |
+| ELF core dump or minidump | core | core |
 | other ELF file | explain | addr |
 | lidia archive | lidia info | addr |
 | snapshot of a process | (an error: addresses are needed) | addr --snapshot |
@@ -31,6 +31,7 @@ from whence.cli.parser import did_you_mean
 
 HEAD = 1 << 16  # bytes that decide
 ELF_MAGIC, GZIP_MAGIC, ZSTD_MAGIC = b"\x7fELF", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+MINIDUMP_MAGICS = (b"MDMP", b"PMDM")
 E_TYPE, ET_CORE = slice(16, 18), 4
 TABLE_MAGICS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 BINARY_BYTE = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
@@ -50,6 +51,7 @@ class InputKind(NamedTuple):
 
 FILE = "FILE"
 CORE = InputKind("a core dump", ("core", FILE), ("core", FILE), takes_binary=True)
+MINIDUMP = InputKind("a minidump", ("core", FILE), ("core", FILE), takes_binary=True)
 ELF = InputKind("an ELF file", ("explain", FILE), ("addr", FILE))
 ARCHIVE = InputKind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
 SNAPSHOT = InputKind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
@@ -107,6 +109,8 @@ def kind_of(path: str) -> InputKind:
     if head.startswith(ELF_MAGIC):
         is_big = head[5:6] == b"\2"
         return CORE if int.from_bytes(head[E_TYPE], "big" if is_big else "little") == ET_CORE else ELF
+    if head.startswith(MINIDUMP_MAGICS):
+        return MINIDUMP
     content = decompressed(head)
     kind = by_magic(content)
     if kind is None and head.startswith(ZSTD_MAGIC) and is_archive(path):

@@ -178,8 +178,10 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
         frames += [{**function, **location, **head} for function in functions or [unnamed]]
     fields["frames"] = frames
     fields["end"], fields["detail"], fields["skipped"] = str(stack.end), stack.detail, stack.skipped
+    if stack.name or stack.state:
+        fields["name"] = stack.name
     if stack.state:
-        fields["name"], fields["state"], fields["stopped_ms"] = stack.name, stack.state, round(stack.held * 1000, 3)
+        fields["state"], fields["stopped_ms"] = stack.state, round(stack.held * 1000, 3)
     if stack.missing is not None:
         fields["reason"], fields["remedy"] = stack.missing.reason.word, stack.missing.remedy
     return fields

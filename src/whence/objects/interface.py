@@ -14,6 +14,8 @@ from whence._base.forks import cached_property
 from whence._base.mapped import checked
 from whence.objects.ids import DebugId
 
+from whence.objects.elf.segments import image_base
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +119,11 @@ class ObjectFile(ABC):
     def linked_objects(self) -> Sequence[LinkedObject]:
         """The object files that have its debug info, as linkers of Mach-O leave it there (a debug map)."""
         return ()
+
+    @property
+    def image_base(self) -> int:
+        """The vaddr of the first page that a loader maps: the base address of a module of a minidump."""
+        return image_base(self.segments)
 
     @property
     def debug_link(self) -> DebugLink | None:

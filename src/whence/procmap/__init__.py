@@ -6,9 +6,7 @@ headers of the ELF specification. Function names are only known from two plain l
 
     address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime address of a file
     build_id.py        read_build_id
-    core.py            a core file as a snapshot, with threads
     kallsyms.py        /proc/kallsyms: symbols of the running kernel
-    link_map.py        the loader's list of libraries, in the memory of a core
     mapping.py         Mapping, Kind; opens the file that is mapped
     maps.py            the text of /proc/PID/maps
     names.py           sorted lists of named addresses

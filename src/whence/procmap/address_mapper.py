@@ -12,17 +12,20 @@ The arithmetic, including the rule for pages, is that of `objects.elf.segments.T
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from whence._base.errors import ElfError
 from whence._base.files import open_regular
-from whence.objects.elf.segments import Segment, Translation
+from whence.objects.elf.segments import Segment, Translation, image_base
 from whence.procmap.build_id import open_elf
 
 if TYPE_CHECKING:
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.procmap.mapping import Mapping
+
+
+IMAGE_LIMIT = 1 << 47  # bytes of a loaded file
 
 
 class AddressMapper:
@@ -50,11 +53,29 @@ class AddressMapper:
         return mapper
 
     @classmethod
-    def from_elf(cls, elf: ElfFile) -> AddressMapper:
+    def from_elf(cls, elf: ObjectFile) -> AddressMapper:
         """Make the mapper of an open file. Raises ElfError if its segment table is damaged."""
         mapper = cls.__new__(cls)
         mapper.translation = executable_segments(elf)
         return mapper
+
+    @classmethod
+    def of_image(cls, base: int) -> AddressMapper:
+        """Make the mapper of a file whose mappings have offsets from its base address, which is the vaddr `base`."""
+        return cls.from_segments([Segment.of_code(0, base, IMAGE_LIMIT)])
+
+    @classmethod
+    def of_file(cls, elf: ObjectFile, is_image: bool) -> AddressMapper:
+        """Make the mapper of an open file, or of its image. Raises ObjectError if its segment table is damaged."""
+        return cls.of_image(elf.image_base) if is_image else cls.from_elf(elf)
+
+    @classmethod
+    def of_stored(cls, segments: Sequence[tuple[int, int, int]], is_image: bool) -> AddressMapper | None:
+        """Make the mapper of a file whose code is known: (file offset, vaddr, size). None if that is not enough."""
+        code = [Segment.of_code(file_offset, vaddr, size) for file_offset, vaddr, size in segments if size]
+        if not code:
+            return None
+        return cls.of_image(image_base(code, only_code=True)) if is_image else cls.from_segments(code)
 
     def __repr__(self) -> str:
         return f"<AddressMapper by {self.translation}>"
@@ -93,7 +114,7 @@ class AddressMapper:
         return None
 
 
-def executable_segments(elf: ElfFile) -> Translation:
+def executable_segments(elf: ObjectFile) -> Translation:
     """Return the translation by the executable PT_LOAD segments that have bytes in the file.
 
     Raises ElfError if the segment table is damaged.

@@ -9,7 +9,8 @@
 Numbers of up to 64 bits are text in hex, because JSON readers may round them. `segments` are the executable PT_LOADs
 (file_offset, vaddr, file_size, align), so that an archive can replace a missing binary. `stamp` is the file's device,
 inode, time of last change in nanoseconds and size: on the same machine they identify a file without a build-id. `file`
-is an index into `files`, null without a file.
+is an index into `files`, null without a file. A file with `"image": true` was mapped by its loader, as minidumps record
+it: offsets of its mappings count from the base address of the loaded file.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class SnapshotFile(Record, frozen=True):
     """A file that was mapped, and its segments (None without a mapper or stamp if it could not be read).
 
     `stamp` is that of the file at `local_path`, if it has no build-id. `below_sysroot` is its path below a sysroot, ""
-    without one. `unproved`: the file fits the mappings, but it is not proved that it was mapped.
+    without one. `unproved`: the file fits the mappings, but it is not proved that it was mapped. `is_image`: offsets of
+    its mappings count from the base address of the loaded file, not in the file.
     """
 
     path: str
@@ -49,6 +51,7 @@ class SnapshotFile(Record, frozen=True):
     stamp: tuple[int, ...] = ()
     below_sysroot: str = ""
     unproved: bool = False
+    is_image: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -120,7 +123,8 @@ class SnapshotMappings(Record, frozen=True):
                     "stamp": stamp,
                     "segments": segments,
                 }
-                listed.append({**about, "unproved": True} if file.unproved else about)
+                marks = {"unproved": file.unproved, "image": file.is_image}
+                listed.append({**about, **{name: True for name, is_set in marks.items() if is_set}})
         mappings = [
             {
                 "start": hex(m.start),
@@ -197,7 +201,14 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     path = str(entry["path"])
     if b"\0" in os.fsencode(path):
         raise ValueError(f"invalid path {path!r}")
-    return SnapshotFile(path, str(entry["build_id"]), mapper, stamp, unproved=bool(entry.get("unproved")))
+    return SnapshotFile(
+        path,
+        str(entry["build_id"]),
+        mapper,
+        stamp,
+        unproved=bool(entry.get("unproved")),
+        is_image=bool(entry.get("image")),
+    )
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:

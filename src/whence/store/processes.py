@@ -10,9 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whence._base.errors import WhenceError
 from whence._base.records import Record
-from whence.objects.elf import ElfFile
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.vdso import read_vdso
 from whence.symbolize import Core, Process, Snapshot
@@ -51,27 +49,23 @@ def of_process(pid: int) -> Iterator[ProcessFile]:
 
 def of_core(path: str | os.PathLike[str]) -> Iterator[ProcessFile]:
     """Yield the mapped files of a core file. Raises WhenceError, OSError."""
-    with Core(path) as core, ElfFile.open(path) as memory:
-        yield from _local(core, os.fspath(path), memory)
+    with Core(path) as core:
+        yield from _local(core, os.fspath(path))
 
 
 def of_snapshot(path: str | os.PathLike[str]) -> Iterator[ProcessFile]:
     """Yield the mapped files of a snapshot. Raises WhenceError, OSError."""
     with Snapshot(path) as snapshot:
-        yield from _local(snapshot, os.fspath(path), None)
+        yield from _local(snapshot, os.fspath(path))
 
 
-def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[ProcessFile]:
+def _local(process: Snapshot, name: str) -> Iterator[ProcessFile]:
     for mapping in _distinct(process):
         origin, build_id = f"{name}: {mapping.path}", process.build_id(mapping)
         if mapping.kind is Kind.VDSO:
-            try:
-                if memory is None:
-                    yield ProcessFile(origin, missing="a snapshot does not have the bytes of the vDSO")
-                else:
-                    yield ProcessFile(origin, content=memory.read_vaddr(mapping.start, mapping.size), build_id=build_id)
-            except WhenceError as error:
-                yield ProcessFile(origin, missing=error.message)
+            image = process.vdso_image(mapping)
+            missing = "" if image else "the bytes of the vDSO were not saved"
+            yield ProcessFile(origin, content=image, build_id=build_id, missing=missing)
         elif not build_id:
             yield ProcessFile(origin, missing="the build-id of the mapped file is unknown")
         else:

@@ -1,4 +1,4 @@
-"""A core file as a process: its mappings, its threads, and their stacks with names.
+"""A core or a minidump as a process: its mappings, its threads, and their stacks with names.
 
 core = whence.Core("core")
 for stack in core.stacks():
@@ -14,32 +14,35 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from whence._base.errors import CHANGED, ElfError, MapsError
+from whence._base.errors import CHANGED, FormatError, MapsError
 from whence._base.files import stamp_of
+from whence.dumps.core import read_core
+from whence.dumps.facts import MinidumpFacts
+from whence.dumps.minidump import Minidump, is_minidump
+from whence.dumps.minidump_process import minidump_dump, read_minidump
 from whence.objects.elf import ElfFile
-from whence.procmap.core import read_core
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
-from whence.unwind import core_stacks
-from whence.unwind.core import core_goroutines, explain_core_stack
+from whence.unwind.core import core_dump, dump_goroutines, dump_stacks, explain_dump_stack
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
-    from whence.procmap.core import CoreMappings, CoreThread
+    from whence.dumps.process import CoreThread, ProcessDump
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.unwind.core import ThreadStack
 
 
 class Core(Snapshot):
-    """A core file of Linux or of gdb: the mappings and threads of the process that left it.
+    """A core file of Linux or of gdb, or a minidump: the mappings and threads of the process that left it.
 
     Args:
-        path: the core file.
-        programs: files that may be the program, for cores that do not name it (qemu-user's).
+        path: the core or minidump.
+        programs: files that may be the program, for cores that do not name it (qemu-user's), or modules that a minidump
+            does not identify.
         sysroot: the folder with the files of another machine; pass it to the Locator as `root`, too.
 
     Attributes:
@@ -49,9 +52,10 @@ class Core(Snapshot):
         problems: descriptions of damaged parts, which are left out.
         arguments: the command line, of which cores keep 79 bytes.
         executable: the path of the program.
-        written: modification time of the core, in seconds since 1970.
+        written: when the dump was written, in seconds since 1970.
+        minidump: what a minidump says of the process and its system; None for a core.
 
-    Raises OSError, ElfError, MapsError.
+    Raises OSError, ElfError, MapsError, MinidumpError.
     """
 
     def __init__(
@@ -63,30 +67,40 @@ class Core(Snapshot):
     ) -> None:
         self._programs = tuple(os.fspath(program) for program in programs)
         self._sysroot = os.fspath(sysroot).rstrip("/")
-        with ElfFile.open(path) as elf:
-            core = self._read(elf)
-            self.problems = tuple(map(str, elf.problems))
-        self.record, self.path = core.snapshot, os.fspath(path)
+        self.path, self.minidump = os.fspath(path), None
+        if is_minidump(path):
+            with Minidump.open(path) as dump:
+                core = read_minidump(dump, self._programs, self._sysroot)
+                self.minidump = MinidumpFacts.of(dump)
+                self.problems = tuple(map(str, dump.problems))
+                written = float(dump.time)
+        else:
+            with ElfFile.open(path) as elf:
+                core = read_core(elf, self._programs, self._sysroot)
+                self.problems = tuple(map(str, elf.problems))
+            written = os.stat(path).st_mtime
+        self.record = core.snapshot
         self.threads: tuple[CoreThread, ...] = core.threads
         self.missing, self.unproved = core.missing, core.unproved
         self.arguments, self.executable = core.arguments, core.executable
-        self.written = os.stat(path).st_mtime
+        self.written = written
         self._stamp = stamp_of(path)
 
-    def _read(self, elf: ElfFile) -> CoreMappings:
-        return read_core(elf, self._programs, self._sysroot)
-
     @contextmanager
-    def _opened(self) -> Iterator[ElfFile]:
-        """Open the file again, which must be unchanged. Raises OSError, ElfError, MapsError."""
+    def _opened(self) -> Iterator[ProcessDump]:
+        """Open the file again, which must be unchanged. Raises OSError, ElfError, MapsError, MinidumpError."""
         if stamp_of(self.path) != self._stamp:
             raise MapsError("", None, "the file changed since it was opened", code=CHANGED, path=self.path)
-        with ElfFile.open(self.path) as elf:
-            yield elf
+        if self.minidump is not None:
+            with Minidump.open(self.path) as dump:
+                yield minidump_dump(dump, read_minidump(dump, self._programs, self._sysroot))
+        else:
+            with ElfFile.open(self.path) as elf:
+                yield core_dump(elf, read_core(elf, self._programs, self._sysroot))
 
     def vdso_image(self, mapping: Mapping) -> bytes:
-        with suppress(OSError, ElfError, MapsError), self._opened() as elf:
-            return elf.read_vaddr(mapping.start, min(mapping.size, VDSO_LIMIT))
+        with suppress(OSError, FormatError), self._opened() as dump:
+            return dump.read(mapping.start, min(mapping.size, VDSO_LIMIT))
         return b""
 
     @property
@@ -95,13 +109,17 @@ class Core(Snapshot):
 
     def machine(self) -> tuple[int, int, ByteOrder]:
         """Return the number of its machine in ELF, its bits and its byte order. Raises OSError, WhenceError."""
-        with self._opened() as elf:
-            return elf.machine, elf.bits, elf.order
+        with self._opened() as dump:
+            return dump.machine, dump.bits, dump.order
 
     def read(self, address: int, size: int) -> bytes:
-        """Return all `size` bytes of memory at an address. Raises OSError, WhenceError if the core has not all."""
-        with self._opened() as elf:
-            return elf.read_vaddr(address, size)
+        """Return all `size` bytes of memory at an address. Raises OSError, WhenceError if the dump has not all."""
+        with self._opened() as dump:
+            content = dump.read(address, size)
+        if len(content) < size:
+            fault = f"the dump does not have the {size} bytes at {address:#x}"
+            raise MapsError("", None, fault, path=self.path)
+        return content
 
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
@@ -113,14 +131,14 @@ class Core(Snapshot):
             tids: only these threads.
             scan: guess callers that no unwind table gives; such frames have FoundBy.SCAN.
 
-        Raises OSError, ElfError and MapsError if the core can no longer be read; a bad thread, frame or file only ends
+        Raises OSError and FormatError if the dump can no longer be read; a bad thread, frame or file only ends
         a stack early (`Stack.end`).
         """
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.stacks(own, tids=tids, scan=scan)
-        with self._opened() as elf:
-            stacks = core_stacks(elf, self._read(elf), symbolizer.locator, tids=tids, scan=scan)
+        with self._opened() as dump:
+            stacks = dump_stacks(dump, symbolizer.locator, tids=tids, scan=scan)
         frames = named(self, [stack.unwound for stack in stacks], symbolizer)
         return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
 
@@ -128,22 +146,22 @@ class Core(Snapshot):
         """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.
 
         With `system`, stacks include the runtime's own functions. `problems` of the result says what could not be read.
-        Raises OSError, ElfError, MapsError.
+        Raises OSError, FormatError.
         """
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.goroutines(own, system=system)
-        with self._opened() as elf:
-            goroutines = core_goroutines(elf, self._read(elf), symbolizer.locator)
+        with self._opened() as dump:
+            goroutines = dump_goroutines(dump, symbolizer.locator)
         return name_goroutines(self, goroutines, symbolizer, system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """Return a thread's stack and the rule that found each frame's caller; None for an unknown tid.
 
-        Raises OSError, ElfError, MapsError.
+        Raises OSError, FormatError.
         """
-        with self._opened() as elf:
-            explained = explain_core_stack(elf, self._read(elf), tid, symbolizer.locator, scan=scan)
+        with self._opened() as dump:
+            explained = explain_dump_stack(dump, tid, symbolizer.locator, scan=scan)
         if explained is None:
             return None
         stack, rules = explained
@@ -153,4 +171,6 @@ class Core(Snapshot):
 
 def _stack(stack: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:
     unwound = stack.unwound
-    return Stack(stack.tid, stack.signal, stack.registers, frames, unwound.end, unwound.detail, unwound.skipped)
+    return Stack(
+        stack.tid, stack.signal, stack.registers, frames, unwound.end, unwound.detail, unwound.skipped, stack.name
+    )

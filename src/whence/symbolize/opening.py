@@ -23,6 +23,7 @@ from whence.symbolize.pool import OpenError, PooledBinary
 if TYPE_CHECKING:
     from whence.locator.locator import Locator
     from whence.objects.elf.segments import Segment
+    from whence.objects.interface import ObjectFile
 
 
 def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBinary:
@@ -52,16 +53,18 @@ def open_wanted(
     locator: Locator,
     addresses: int,
     *,
-    own: ElfFile | None = None,
+    own: ObjectFile | None = None,
     mapper: AddressMapper | None = None,
+    is_image: bool = False,
 ) -> PooledBinary:
     """Open what answers for an identity. Without a mapper the found file places addresses.
 
-    `own` is the mapped file, if it is open; it is closed unless it answers. Raises OpenError.
+    `own` is the mapped file, if it is open; it is closed unless it answers. `is_image`: as in SnapshotFile. Raises
+    OpenError.
     """
 
     def places(segments: Sequence[Segment]) -> bool:
-        return mapper is not None or not has_nobits(segments)
+        return mapper is not None or is_image or not has_nobits(segments)
 
     try:
         search = locator.search(query, own=own, addresses=addresses, places=places)
@@ -75,7 +78,11 @@ def open_wanted(
     if query.build_id and build_id and not is_same(query.build_id, build_id):
         opened.close()
         raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {build_id}, the mapping {query.build_id}")
-    if mapper is None and opened.segments is not None:
+    if mapper is None and is_image and opened.source_elf is not None:
+        mapper = AddressMapper.of_image(opened.source_elf.image_base)
+    elif mapper is None and is_image:
+        mapper = AddressMapper.of_stored(opened.binary.about.segments, is_image)
+    elif mapper is None and opened.segments is not None:
         mapper = AddressMapper.from_segments(
             segment for segment in opened.segments if segment.executable and segment.file_size
         )

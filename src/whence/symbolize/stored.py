@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from whence._base.errors import ElfError, WhenceError
+from whence._base.errors import ObjectError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
 from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.snapshot import SnapshotFile
@@ -129,30 +131,32 @@ def _in_file(
 
 def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
     if file.build_id:
-        return open_wanted(FileQuery(file.build_id, file.path), locator, addresses, mapper=file.mapper)
+        query = FileQuery(file.build_id, file.path)
+        return open_wanted(query, locator, addresses, mapper=file.mapper, is_image=file.is_image)
     own = _unchanged(file)
     mapper = file.mapper
     if own is not None and mapper is None:
         try:
-            mapper = AddressMapper.from_elf(own)
-        except ElfError as error:
+            mapper = AddressMapper.of_file(own, file.is_image)
+        except ObjectError as error:
             own.close()
             raise OpenError(Reason.BROKEN_FILE, str(error)) from None
     try:
-        return open_wanted(FileQuery("", file.path, local=False), locator, addresses, own=own, mapper=mapper)
+        query = FileQuery("", file.path, local=False)
+        return open_wanted(query, locator, addresses, own=own, mapper=mapper, is_image=file.is_image)
     except OpenError:
         if own is not None:
             raise
     raise OpenError(Reason.NO_FILE, f"{file.path} had no build-id, and is not the file it was")
 
 
-def _unchanged(file: SnapshotFile) -> ElfFile | None:
+def _unchanged(file: SnapshotFile) -> ObjectFile | None:
     """Return the file under its old path if it is the mapped one. Raises OpenError if it cannot be read."""
     try:
-        return ElfFile.open(file.local_path) if file.is_unchanged() else None
+        return open_object(file.local_path) if file.is_unchanged() else None
     except FileNotFoundError:
         return None
-    except (OSError, ElfError) as error:
+    except (OSError, ObjectError) as error:
         raise OpenError(Reason.BROKEN_FILE, str(error)) from None
 
 

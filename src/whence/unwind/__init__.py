@@ -14,10 +14,9 @@
     steps.py         frames, how each was found, and why a stack ends
     gostack.py       callers of Go functions, across Go's switches of stacks
     goroutines.py    all goroutines of a Go program, running or parked
-    memory.py        memory in a core and in the mapped files
+    memory.py        memory in a dump and in the mapped files
     modules.py       the file of each executable mapping
-    signals.py       names and causes of signals
-    core.py          the stacks of all threads of a core file
+    core.py          the stacks of all threads of a core or a minidump
     stopping.py      threads of a live process: stopped, copied, released
     live.py          the stacks of a live process
     constants.py     operations of DWARF expressions
@@ -38,9 +37,9 @@ from whence._base.lazy import attach
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 if TYPE_CHECKING:
+    from whence.dumps.signals import Signal
     from whence.unwind.core import ThreadStack, core_stacks
     from whence.unwind.samples import SampleStacks, StackSamples, stacks
-    from whence.unwind.signals import Signal
 
 __all__ = [
     "End",
@@ -59,7 +58,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
         {
-            "Signal": "whence.unwind.signals",
+            "Signal": "whence.dumps.signals",
             "SampleStacks": "whence.unwind.samples",
             "StackSamples": "whence.unwind.samples",
             "ThreadStack": "whence.unwind.core",

@@ -1,4 +1,4 @@
-"""The stacks of all threads in a core file.
+"""The stacks of all threads in a dump.
 
     with ElfFile.open("core") as elf:
         for stack in core_stacks(elf, read_core(elf), locator):
@@ -9,60 +9,55 @@ A thread's notes follow its NT_PRSTATUS (core(5)). In cores written by the kerne
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence.dumps.core import ThreadNotes, mapped_files, thread_notes
+from whence.dumps.process import FileEntry, MemoryRange, ProcessDump, ThreadState
+from whence.dumps.signals import Signal, read_signal
 from whence.objects.machines import machine_name
-from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
 from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
-from whence.unwind.memory import CoreMemory
+from whence.unwind.memory import DumpMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
-from whence.unwind.signals import Signal, read_signal
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.unwinder import Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
+    from whence.dumps.process import CoreMappings
     from whence.locator.locator import Locator
     from whence.objects.elf import ElfFile
-    from whence.procmap.core import CoreMappings
     from whence.unwind.registers import Machine
 
 
 class ThreadStack(NamedTuple):
-    """A thread of a core: the signal it received (or None), its registers by name, and its stack."""
+    """A thread of a dump: the signal it received (or None), its registers by name, its stack, and its name."""
 
     tid: int
     signal: Signal | None
     registers: dict[str, int]
     unwound: Unwound
+    name: str = ""
 
 
-def explain_core_stack(
-    elf: ElfFile, core: CoreMappings, tid: int, locator: Locator | None = None, *, scan: bool = False
+def explain_dump_stack(
+    dump: ProcessDump, tid: int, locator: Locator | None = None, *, scan: bool = False
 ) -> tuple[ThreadStack, list[str]] | None:
-    """Return the stack of one thread and the rule that led to the caller of each frame; None for an unknown tid.
-
-    Raises:
-        MapsError: the notes of the core are damaged.
-    """
-    machine = _machine_of(elf)
-    modules = Modules(core.snapshot, locator)
-    try:
-        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
+    """Return the stack of one thread and the rule that led to the caller of each frame; None for an unknown tid."""
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (_, code, memory):
         unwinder = None
         if machine is not None:
-            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
+            unwinder = ExplainingUnwinder(machine, code, memory, dump.order, stored=dump.size)
             unwinder.scan = scan
-        for thread in thread_notes(elf):
+        for thread in dump.threads:
             if thread.tid == tid:
-                stack = _stack(elf, core, thread, machine, unwinder)
+                stack = _stack(dump, thread, machine, unwinder)
                 return stack, rules_of(stack.unwound, [] if unwinder is None else unwinder.rules)
         return None
-    finally:
-        modules.close()
 
 
 def core_stacks(
@@ -73,55 +68,86 @@ def core_stacks(
     tids: Collection[int] | None = None,
     scan: bool = False,
 ) -> list[ThreadStack]:
-    """Return the stacks of the threads of an open core, in its order.
+    """Return the stacks of the threads of an open core, as `dump_stacks` does. Raises MapsError for damaged notes."""
+    return dump_stacks(core_dump(elf, core), locator, tids=tids, scan=scan)
+
+
+def dump_stacks(
+    dump: ProcessDump,
+    locator: Locator | None = None,
+    *,
+    tids: Collection[int] | None = None,
+    scan: bool = False,
+) -> list[ThreadStack]:
+    """Return the stacks of the threads of a dump, in its order.
 
     Args:
-        elf: the core file.
-        core: its mappings, by procmap's `read_core`.
-        locator: finds the files of the process; without it only memory in the core is used.
+        dump: a core, by `core_dump`, or a minidump.
+        locator: finds the files of the process; without it only memory in the dump is used.
         tids: only these threads.
         scan: guess callers that nothing else finds.
 
     Returns:
         One stack per thread. A damaged thread or file ends its stacks with a reason.
-
-    Raises:
-        MapsError: the notes of the core are damaged.
     """
-    machine = _machine_of(elf)
-    modules = Modules(core.snapshot, locator)
-    try:
-        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (_, code, memory):
         unwinder = None
         if machine is not None:
-            code = CoreCode(modules, memory)
-            walker = PlainWalker(machine, elf.order, code, memory.segments())
-            unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
+            walker = PlainWalker(machine, dump.order, code, dump.memory)
+            unwinder = Unwinder(machine, code, memory, dump.order, stored=dump.size, walker=walker)
             unwinder.scan = scan
-        selected = [thread for thread in thread_notes(elf) if tids is None or thread.tid in tids]
-        return [_stack(elf, core, thread, machine, unwinder) for thread in selected]
-    finally:
-        modules.close()
+        selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
+        return [_stack(dump, thread, machine, unwinder) for thread in selected]
 
 
-def core_goroutines(elf: ElfFile, core: CoreMappings, locator: Locator | None = None) -> Goroutines:
-    """Return the goroutines of the Go program that left a core. Raises MapsError for damaged notes."""
-    machine = _machine_of(elf)
+def dump_goroutines(dump: ProcessDump, locator: Locator | None = None) -> Goroutines:
+    """Return the goroutines of the Go program that left a dump."""
+    machine = _machine_of(dump)
     if machine is None:
-        return Goroutines("", 0, [], [f"stacks of {machine_name(elf.machine)} are not unwound"])
-    modules = Modules(core.snapshot, locator)
-    try:
-        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
-        unwinder = Unwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
-        threads = [_stack(elf, core, thread, machine, unwinder).unwound for thread in thread_notes(elf)]
+        return Goroutines("", 0, [], [f"stacks of {machine_name(dump.machine)} are not unwound"])
+    with _opened(dump, locator) as (modules, code, memory):
+        unwinder = Unwinder(machine, code, memory, dump.order, stored=dump.size)
+        threads = [_stack(dump, thread, machine, unwinder).unwound for thread in dump.threads]
         return read_goroutines(modules, memory, unwinder, threads)
+
+
+@contextmanager
+def _opened(dump: ProcessDump, locator: Locator | None) -> Iterator[tuple[Modules, CoreCode, DumpMemory]]:
+    """Open the files of a dump as they are needed, and close them at the end."""
+    modules = Modules(dump.snapshot, locator)
+    try:
+        memory = DumpMemory(dump.memory, dump.files, modules.read_entry)
+        yield modules, CoreCode(modules, memory), memory
     finally:
         modules.close()
 
 
-def _machine_of(elf: ElfFile) -> Machine | None:
+def core_dump(elf: ElfFile, core: CoreMappings) -> ProcessDump:
+    """Return what an open core has for unwinding. Raises MapsError if its notes are damaged."""
     machine = MACHINES.get((elf.machine, elf.bits))
-    return machine if machine is not None and machine.order == elf.order else None
+    if machine is not None and machine.order != elf.order:
+        machine = None
+    return ProcessDump(
+        elf.machine, elf.bits, elf.order, elf.size, core.snapshot, _memory_of(elf), _file_entries(elf, core),
+        [_thread_state(elf, core, thread, machine) for thread in thread_notes(elf)],
+    )  # fmt: skip
+
+
+def _memory_of(elf: ElfFile) -> list[MemoryRange]:
+    """Return the bytes of the PT_LOAD segments by address; the first of overlapping segments wins."""
+    ranges, end = list[MemoryRange](), 0
+    for segment in sorted((one for one in elf.segments if one.is_loaded), key=lambda one: one.vaddr):
+        size = max(0, min(segment.file_size, segment.memory_size, elf.size - segment.file_offset))
+        if size and segment.vaddr >= end:
+            ranges.append(MemoryRange(segment.vaddr, elf.data[segment.file_offset : segment.file_offset + size]))
+            end = ranges[-1].end
+    return ranges
+
+
+def _machine_of(dump: ProcessDump) -> Machine | None:
+    machine = MACHINES.get((dump.machine, dump.bits))
+    return machine if machine is not None and machine.order == dump.order else None
 
 
 def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
@@ -133,16 +159,26 @@ def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
     ]
 
 
-def _stack(
-    elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine: Machine | None, unwinder: Unwinder | None
-) -> ThreadStack:
+def _thread_state(elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine: Machine | None) -> ThreadState:
     status, order, tid = thread.status, elf.order, thread.tid
     signal = read_signal(thread.signal, thread.info, elf.bits, order) if thread.signal else None
-    if machine is None or unwinder is None or len(status) < machine.status_size:
-        detail = f"of {machine_name(elf.machine)}" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
+    if machine is None or len(status) < machine.status_size:
+        problem = f"of {machine_name(elf.machine)}" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
         about = next((other for other in core.threads if other.tid == tid and other.pc is not None), None)
-        frames = () if about is None else (StackFrame(about.pc or 0, about.sp or 0, FoundBy.REGISTERS, exact=True),)
-        return ThreadStack(tid, signal, {}, Unwound(frames, End.NO_REGISTERS, detail))
+        pc, sp = (None, None) if about is None else (about.pc, about.sp)
+        return ThreadState(tid, signal, {}, pc, sp, problem=problem)
     pc, values = machine.read_status(status, order)
-    unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, order))
-    return ThreadStack(tid, signal, machine.named(pc, values), unwound)
+    registers = machine.named(pc, values)
+    return ThreadState(tid, signal, registers, pc, values[machine.sp], machine.thread_pointer(status, order))
+
+
+def _stack(dump: ProcessDump, thread: ThreadState, machine: Machine | None, unwinder: Unwinder | None) -> ThreadStack:
+    tid, signal, name = thread.tid, thread.signal, thread.name
+    if machine is None or unwinder is None or not thread.registers:
+        problem = thread.problem or f"of {machine_name(dump.machine)}"
+        frames: tuple[StackFrame, ...] = ()
+        if thread.pc is not None:
+            frames = (StackFrame(thread.pc, thread.sp or 0, FoundBy.REGISTERS, exact=True),)
+        return ThreadStack(tid, signal, thread.registers, Unwound(frames, End.NO_REGISTERS, problem), name)
+    pc, values = machine.numbered(thread.registers)
+    return ThreadStack(tid, signal, thread.registers, unwinder.unwind(pc, values, thread.thread_pointer), name)

@@ -16,6 +16,7 @@ from whence.gopclntab import Pclntab
 from whence.lidia.table import open as open_archive
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_ARM
+from whence.objects.opening import open_object
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
@@ -27,11 +28,12 @@ from whence.unwind.sframe import SFrame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whence.dumps.process import FileEntry
     from whence.gopclntab.frames import GoFrames, GoFunction
     from whence.lidia.table import Table
     from whence.lidia.unwind import UnwindTables
     from whence.locator.locator import Locator
-    from whence.procmap.core import FileEntry
+    from whence.objects.interface import ObjectFile
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.kernels.cfi import CfiTable
@@ -61,9 +63,11 @@ class Module:
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
             with suppress(ObjectError):
-                self.mapper = AddressMapper.from_elf(self.elf)
+                self.mapper = AddressMapper.of_file(self.elf, file.is_image)
+        elif self.mapper is None and self._archive is not None:
+            self.mapper = AddressMapper.of_stored(self._archive.about.segments, file.is_image)
         self._go: GoFrames | Literal[False] | None = False
-        self._debug: tuple[ElfFile, CallFrames] | None = None
+        self._debug: tuple[ObjectFile, CallFrames] | None = None
         self._looked_for_debug = False
 
     def close(self) -> None:
@@ -74,7 +78,18 @@ class Module:
         if self._debug is not None:
             self._debug[0].close()
 
-    def _open(self) -> ElfFile | None:
+    def read(self, offset: int, size: int) -> bytes | None:
+        """Return bytes at an offset, as its mappings count; None if the file does not have them."""
+        elf = self.elf
+        if elf is None:
+            return None
+        if self.file.is_image:
+            with suppress(ObjectError):
+                return elf.read_vaddr(elf.image_base + offset, size)
+            return None
+        return bytes(elf.data[offset : offset + size]) if offset + size <= elf.size else None
+
+    def _open(self) -> ObjectFile | None:
         file = self.file
         path = self._own
         if path:
@@ -88,7 +103,7 @@ class Module:
             self.why = f"{file.path} has no build-id and was changed or replaced"
         if path:
             try:
-                return ElfFile.open(path)
+                return open_object(path)
             except (OSError, WhenceError) as error:
                 self.why = f"{path} cannot be read: {error}"
         return None
@@ -171,7 +186,7 @@ class Module:
             path = self._find(DEBUGINFO) if self.file.build_id and self.elf.section(".debug_info") is None else ""
             if path:
                 with suppress(OSError, WhenceError):
-                    elf = ElfFile.open(path)
+                    elf = open_object(path)
                     self._debug = elf, CallFrames.of_elf(elf)
         return self._debug[1] if self._debug is not None else None
 
@@ -210,7 +225,7 @@ class Modules:
     def __init__(self, snapshot: SnapshotMappings, locator: Locator | None) -> None:
         self.snapshot, self._locator = snapshot, locator
         self._opened: dict[tuple[str, str], Module] = {}
-        self._of_entry: dict[int, ElfFile | None] = {}
+        self._of_entry: dict[int, Module | None] = {}
         self._by_name: dict[str, list[tuple[int, SnapshotFile]]] = {}
         for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
             if file is not None:
@@ -229,15 +244,18 @@ class Modules:
             self._opened[key] = Module(file, self._locator, own)
         return self._opened[key]
 
-    def bytes_of(self, entry: FileEntry) -> memoryview | None:
-        """Return the bytes of the file of an NT_FILE entry; None if it is not available or has no code."""
+    def read_entry(self, entry: FileEntry, offset: int, size: int) -> bytes | None:
+        """Return bytes of a mapped part of a file; None if the file is not available or has no code."""
+        module = self._of_entries(entry)
+        return None if module is None else module.read(entry.offset + offset, size)
+
+    def _of_entries(self, entry: FileEntry) -> Module | None:
         if entry.start not in self._of_entry:
             # of several files with this name, the one whose code is nearest
             mapped = self._by_name.get(kind_of(entry.name)[1], [])
             nearest = min(mapped, key=lambda item: abs(item[0] - entry.start), default=None)
-            self._of_entry[entry.start] = None if nearest is None else self.of_file(nearest[1]).elf
-        elf = self._of_entry[entry.start]
-        return None if elf is None else elf.data
+            self._of_entry[entry.start] = None if nearest is None else self.of_file(nearest[1])
+        return self._of_entry[entry.start]
 
 
 class CoreCode:
@@ -279,10 +297,12 @@ class CoreCode:
         index = self._index(address)
         if index is not None:
             mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
-            elf = None if file is None else self._modules.of_file(file, mapping).elf
-            begin = mapping.offset + address - mapping.start
-            if elf is not None and address + size <= mapping.end and begin + size <= elf.size:
-                return bytes(elf.data[begin : begin + size])
+            content = None
+            if file is not None and address + size <= mapping.end:
+                begin = mapping.offset + address - mapping.start
+                content = self._modules.of_file(file, mapping).read(begin, size)
+            if content is not None:
+                return content
         raise Unreadable(address)
 
     def ranges(self) -> list[tuple[int, int]]:

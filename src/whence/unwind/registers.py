@@ -74,6 +74,11 @@ class Machine(Record, frozen=True):
         """Return registers by name, the pc last."""
         return {**{self.names[number]: value for number, value in values.items()}, self.pc_name: pc}
 
+    def numbered(self, registers: dict[str, int]) -> tuple[int, dict[int, int]]:
+        """Return the pc and the registers by DWARF number of registers by name. Others are left out."""
+        known = {number: registers[name] for number, name in self.names.items() if name in registers}
+        return registers[self.pc_name], known
+
 
 _X86_64_NAMES = (
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.forge.core import NT_FILE, Mapped, core
 from tests.forge.elf import Section, Segment, Symbol, forge, note
+from whence.dumps.core import read_core
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
-from whence.procmap.core import read_core
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 

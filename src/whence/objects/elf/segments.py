@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 WIDTH = (1 << 64) - 1
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
+LLD_ADDS, BASES = 1 << 16, 1 << 21  # more bytes than LLD adds before code; linkers place programs at multiples
 
 
 class Segment(Record, ObjectSegment, frozen=True):
@@ -225,16 +226,20 @@ class Translation:
         return Translation(map(with_file_range, self.segments)) if self.has_nobits else self
 
 
-def image_base(segments: Sequence[Segment], *, only_code: bool = False) -> int:
+def image_base(segments: Iterable[Segment], *, only_code: bool = False) -> int:
     """Return the start of the image: the lowest loaded vaddr, rounded down to its page.
 
-    `only_code`: the other segments are unknown; the image then starts where the file's first byte would be.
+    `only_code`: the other segments are unknown. Linkers put code at the same distance from the start of the image as
+    from the start of the file; LLD adds a page for each segment before it. The first section of a PE file is a page
+    after the start of the image, and nearer to the start of the file.
+
+    >>> hex(image_base([Segment.of_code(0x1c40, 0x203c40, 0x800)], only_code=True))
+    '0x200000'
+    >>> hex(image_base([Segment.of_code(0x400, 0x140001000, 0x2000)], only_code=True))
+    '0x140000000'
     """
-    return min(
-        (
-            max(segment.vaddr - (segment.file_offset if only_code else 0), 0) & -segment.page
-            for segment in segments
-            if segment.is_loaded
-        ),
-        default=0,
-    )
+    first = min((one for one in segments if one.is_loaded), key=lambda segment: segment.vaddr, default=None)
+    if first is None or not only_code:
+        return 0 if first is None else first.vaddr & -first.page
+    distance = max(first.vaddr - first.file_offset, 0) & -SMALLEST_PAGE
+    return distance - distance % LLD_ADDS if distance % BASES < LLD_ADDS else distance

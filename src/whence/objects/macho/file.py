@@ -100,6 +100,10 @@ class MachoFile(MappedObject):
         return self.header.type == layout.MH_CORE
 
     @property
+    def image_base(self) -> int:
+        return self._commands.text_vaddr
+
+    @property
     def sections(self) -> Sequence[MachoSection]:
         """Every section by index; section 0 is empty."""
         return self._commands.sections

@@ -57,6 +57,10 @@ class PeFile(MappedObject):
         return "shared library" if self.header.characteristics & layout.IMAGE_DLL else "executable"
 
     @property
+    def image_base(self) -> int:
+        return self.header.base
+
+    @property
     def sections(self) -> Sequence[PeSection]:
         """Every section by index; section 0 is empty."""
         return self._sections

@@ -9,10 +9,11 @@ import pytest
 
 from tests.forge.core import NT_AUXV, Mapped, core, status
 from tests.forge.elf import Section, Segment, build_id_note, forge, note
+from whence.dumps.core import AT_ENTRY, AT_PHNUM, read_core
+from whence.dumps.link_map import LIBRARIES_LIMIT, CoreSegments, loaded_files
+from whence.dumps.process import CoreMappings
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
-from whence.procmap.core import AT_ENTRY, AT_PHNUM, CoreMappings, read_core
-from whence.procmap.link_map import LIBRARIES_LIMIT, CoreSegments, loaded_files
 
 PROGRAM, LIBRARY, HEAP = 0x550000000000, 0x7F0000000000, 0x600000000000
 CODE, DATA = 0x1000, 0x3000
@@ -112,8 +113,8 @@ def test_the_walk_reads_no_more_than_its_bounds(files: tuple[Path, Path], monkey
     with ElfFile.open(files[0]) as program:
         elf = ElfFile.from_bytes(core_of(links, b"/a\0"))
         assert len(list(loaded_files(CoreSegments(elf), program, PROGRAM))) == count < LIBRARIES_LIMIT
-        monkeypatch.setattr("whence.procmap.link_map.LIBRARIES_LIMIT", 7)
+        monkeypatch.setattr("whence.dumps.link_map.LIBRARIES_LIMIT", 7)
         assert len(list(loaded_files(CoreSegments(elf), program, PROGRAM))) == 7
-        monkeypatch.setattr("whence.procmap.link_map.READ_TIMES", 0)
-        monkeypatch.setattr("whence.procmap.link_map.READ_ALLOWANCE", 3 * 4096)
+        monkeypatch.setattr("whence.dumps.link_map.READ_TIMES", 0)
+        monkeypatch.setattr("whence.dumps.link_map.READ_ALLOWANCE", 3 * 4096)
         assert len(list(loaded_files(CoreSegments(elf), program, PROGRAM))) == 2

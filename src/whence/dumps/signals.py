@@ -75,12 +75,18 @@ def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal
         return Signal(number, name)
     code = int.from_bytes(info[8:12], order, signed=True)
     field = int.from_bytes(info[offset : offset + size], order)
+    sender = int.from_bytes(info[offset : offset + 4], order) if code in SENT_BY_PROCESS else 0
+    return signal_of(number, code, field, sender)
+
+
+def signal_of(number: int, code: int, address: int, sender: int = 0) -> Signal:
+    """Return a signal by its number, its si_code, the address that it reports, and the pid of its sender."""
+    name = signal_name(number)
     if code <= 0:
-        sender = int.from_bytes(info[offset : offset + 4], order) if code in SENT_BY_PROCESS else 0
         return Signal(number, name, f"sent by process {sender}" if sender else "", None, sender or None)
     if name not in ADDRESS_SIGNALS:
         return Signal(number, name)
     if code == SENT_BY_KERNEL:
         return Signal(number, name, "at an address that the kernel does not report")
     cause = CAUSES.get((name, code), "at {address:#x}")
-    return Signal(number, name, cause.format(address=field), field)
+    return Signal(number, name, cause.format(address=address), address)

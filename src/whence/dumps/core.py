@@ -33,12 +33,13 @@ from whence._base.budget import Budget
 from whence._base.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence._base.files import open_regular, stamp_of
 from whence._base.records import Record
+from whence.dumps.link_map import CoreSegments, LoadedFile, loaded_files
+from whence.dumps.process import CoreMappings, CoreThread, FileEntry
 from whence.objects.elf import ElfFile, Note, Segment
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
-from whence.procmap.link_map import CoreSegments, LoadedFile, loaded_files
 from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 
@@ -70,34 +71,6 @@ AT_ENTRY = 9  # address of the program's entry point
 AT_EXECFN = 31  # address of the path that was executed
 
 
-class CoreThread(NamedTuple):
-    """A thread: the signal it received (0 for none), its pc and stack pointer (None if registers are unknown)."""
-
-    tid: int
-    signal: int
-    pc: int | None = None
-    sp: int | None = None
-
-
-class CoreMappings(Record, frozen=True):
-    """The executable mappings of a process, and its threads, in a core of Linux first the thread that ended it.
-
-    `missing` is the number of bytes that a truncated file lacks. `arguments` is the start of the command line,
-    `executable` the file with the entry point; "" if unknown.
-    """
-
-    snapshot: SnapshotMappings
-    threads: tuple[CoreThread, ...]
-    missing: int = 0
-    arguments: str = ""
-    executable: str = ""
-
-    @property
-    def unproved(self) -> tuple[str, ...]:
-        """Paths of files that fit their mappings, but are not proved by the core to have been mapped."""
-        return tuple(sorted({file.path for file in self.snapshot.file_of if file is not None and file.unproved}))
-
-
 class ThreadNotes(Record):
     """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO (b"" if missing)."""
 
@@ -105,15 +78,6 @@ class ThreadNotes(Record):
     signal: int
     status: bytes
     info: bytes = b""
-
-
-class FileEntry(NamedTuple):
-    """An entry of NT_FILE: [start, end) is mapped from the file at `offset`."""
-
-    start: int
-    end: int
-    offset: int
-    name: str
 
 
 def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:

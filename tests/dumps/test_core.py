@@ -21,9 +21,10 @@ from whence._base.errors import MapsError
 from whence._base.window import ByteOrder
 from whence.archive.create import create
 from whence.cli.main import main
+from whence.dumps.core import NT_SIGINFO, read_core
+from whence.dumps.process import CoreMappings
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
-from whence.procmap.core import NT_SIGINFO, CoreMappings, read_core
 from whence.procmap.snapshot import SnapshotMappings
 
 ID = "0123456789abcdef" * 2

@@ -1,0 +1,235 @@
+"""A minidump as a process that has ended: its mappings and their files, its memory and its threads.
+
+    Linux maps    the mappings of the process with offsets in the files, where the dump has them
+    modules       otherwise a mapping for each module, with offsets from its base address
+    memory info   executable memory outside of modules: generated code
+
+The build-id of a file is that of the module in its mappings. A module without one is identified by a file that was
+given or is at its path: a PE file by its time stamp and size, another one by its name alone (`unproved`).
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from whence._base import rooted
+from whence._base.errors import ObjectError
+from whence._base.files import stamp_of
+from whence.dumps import minidump_layout as layout
+from whence.dumps.exceptions import signal_of_exception
+from whence.dumps.process import CoreMappings, CoreThread, FileEntry, ProcessDump, ThreadState
+from whence.objects.opening import open_object
+from whence.objects.pe import PeFile
+from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
+from whence.procmap.mapping import Kind, Mapping
+from whence.procmap.maps import parse
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+
+if TYPE_CHECKING:
+    from whence.dumps.minidump import Minidump, Module
+
+VDSO_NAMES = ("[vdso]", "linux-gate.so")
+MODULES_LIMIT = 1 << 16
+END = 1 << 64
+PCS, SPS = ("rip", "eip", "pc"), ("rsp", "esp", "sp")
+
+
+def read_minidump(dump: Minidump, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
+    """Return the mappings and threads of a minidump.
+
+    Args:
+        dump: the minidump.
+        programs: paths of files that may be modules which the dump does not identify.
+        sysroot: the folder that contains the paths of the process.
+
+    Raises MinidumpError if the names in the file take too much memory, or if the file changed.
+    """
+    rows = sorted(_mappings(dump, list(programs), sysroot), key=lambda row: row[0].start)
+    program = dump.modules[0].name if dump.modules else ""
+    command = dump.status.get("Name", "") or base_name(program)
+    snapshot = SnapshotMappings(
+        dump.pid, command, 0, float(dump.time), [mapping for mapping, _ in rows], [file for _, file in rows]
+    )
+    threads = tuple(
+        CoreThread(thread.tid, 0 if thread.signal is None else thread.signal.number, thread.pc, thread.sp)
+        for thread in thread_states(dump)
+    )
+    return CoreMappings(snapshot, threads, dump.missing, dump.arguments, program)
+
+
+def minidump_dump(dump: Minidump, core: CoreMappings) -> ProcessDump:
+    """Return what stacks are unwound from; `core` is by `read_minidump`."""
+    processor = dump.system.processor
+    files = [
+        FileEntry(mapping.start, mapping.end, mapping.offset, mapping.path)
+        for mapping in core.snapshot.mappings
+        if mapping.kind.has_file
+    ]
+    return ProcessDump(
+        processor.machine, processor.bits, dump.order, dump.size, core.snapshot, dump.memory, files,
+        thread_states(dump),
+    )  # fmt: skip
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path of any system.
+
+    >>> base_name("C:\\\\app\\\\a.exe"), base_name("/usr/bin/a")
+    ('a.exe', 'a')
+    """
+    return ntpath.basename(path)
+
+
+# threads
+
+
+def thread_states(dump: Minidump) -> list[ThreadState]:
+    """Return the threads, first the one with the exception."""
+    exception = dump.exception
+    states = []
+    for thread in dump.threads:
+        registers, problem, signal = thread.registers, "", None
+        if exception is not None and exception.tid == thread.tid:
+            registers = exception.registers or registers
+            signal = signal_of_exception(exception, dump.system)
+        if not registers:
+            machine = dump.system.processor.name
+            problem = f"the context of a thread on {machine} has {thread.context_size} bytes"
+        pc, sp = (next((registers[name] for name in names if name in registers), None) for names in (PCS, SPS))
+        pointer = 0 if dump.system.is_windows else thread.thread_pointer
+        states.append(ThreadState(thread.tid, signal, registers, pc, sp, pointer, problem, thread.name))
+    states.sort(key=lambda state: exception is None or state.tid != exception.tid)
+    return states
+
+
+# mappings
+
+
+def _mappings(dump: Minidump, programs: list[str], sysroot: str) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
+    """Yield the executable mappings, and the file of each."""
+    maps = dump.text(layout.MAPS)
+    if maps:
+        yield from _of_maps(dump, maps, programs, sysroot)
+    else:
+        yield from _of_modules(dump, programs, sysroot)
+
+
+def _of_maps(
+    dump: Minidump, maps: bytes, programs: list[str], sysroot: str
+) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
+    """Yield mappings by Linux's text, with the build-ids of modules."""
+    parsed = parse(maps, permissions=0)
+    modules = sorted(_modules(dump), key=lambda module: module.base)
+    bases = [module.base for module in modules]
+    files: dict[tuple[str, int], SnapshotFile] = {}
+    first: tuple[str, int] = "", 0
+    for mapping in parsed.mappings:
+        key = mapping.path, mapping.inode
+        if not mapping.offset or first[0] != mapping.path:  # the first mapping of a file
+            first = mapping.path, mapping.start
+        if not mapping.permissions & EXECUTE or mapping.start >= mapping.end:
+            continue
+        if not mapping.kind.has_file:
+            yield mapping, None
+            continue
+        index = bisect_right(bases, mapping.start) - 1
+        module = modules[index] if index >= 0 and modules[index].base >= first[1] else None
+        if module is not None and base_name(module.name) != base_name(mapping.path):
+            file = _snapshot_file(dump, module, programs, sysroot)  # a library inside a file, such as an APK
+            yield _image_mapping(module.name, module.base, mapping.start, mapping.end, file), file
+            continue
+        if key not in files:
+            build_id = "" if module is None else module.codeview.build_id
+            files[key] = _mapped_file(dump, mapping, build_id, programs, sysroot)
+        yield mapping._replace(build_id=files[key].build_id), files[key]
+
+
+def _mapped_file(dump: Minidump, mapping: Mapping, build_id: str, programs: list[str], sysroot: str) -> SnapshotFile:
+    if build_id or mapping.deleted:
+        return SnapshotFile(mapping.path, build_id, None)
+    return _unproved(dump, mapping.path, programs, sysroot) or SnapshotFile(mapping.path, "", None)
+
+
+def _of_modules(dump: Minidump, programs: list[str], sysroot: str) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
+    """Yield a mapping for each module, and for each executable region outside of modules."""
+    modules = sorted(_modules(dump), key=lambda module: module.base)
+    covered = list[tuple[int, int]]()
+    for module, following in zip_longest(modules, modules[1:]):
+        end = min(module.end, END if following is None else following.base)
+        if module.base >= end:
+            continue
+        covered.append((module.base, end))
+        if base_name(module.name).startswith(VDSO_NAMES):
+            yield Mapping("[vdso]", module.base, end, 0, "", Kind.VDSO, READ | EXECUTE), None
+            continue
+        file = _snapshot_file(dump, module, programs, sysroot)
+        yield _image_mapping(file.path, module.base, module.base, end, file), file
+    starts = [start for start, _ in covered]
+    last = 0
+    for region in sorted(dump.regions):
+        start, end = max(region.start, last), min(region.start + region.size, END)
+        index = bisect_right(starts, start) - 1
+        if region.is_executable and start < end and (index < 0 or covered[index][1] <= start):
+            end = min(end, starts[index + 1]) if index + 1 < len(starts) else end
+            permissions = EXECUTE | (READ if region.protection & layout.PAGE_READABLE else 0)
+            permissions |= WRITE if region.protection & layout.PAGE_WRITABLE else 0
+            yield Mapping("", start, end, 0, "", Kind.ANONYMOUS, permissions), None
+            last = end
+
+
+def _modules(dump: Minidump) -> Iterator[Module]:
+    """Yield the first module at each base address."""
+    seen: set[int] = set()
+    for module in dump.modules[:MODULES_LIMIT]:
+        if module.base not in seen:
+            seen.add(module.base)
+            yield module
+
+
+def _image_mapping(path: str, base: int, start: int, end: int, file: SnapshotFile) -> Mapping:
+    return Mapping(path, start, end, start - base, file.build_id, Kind.FILE, READ | EXECUTE)
+
+
+def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot: str) -> SnapshotFile:
+    """Return the file of a module, whose mappings have offsets from its base."""
+    path = module.name or f"module at {module.base:#x}"
+    build_id = module.codeview.build_id
+    if build_id:
+        return SnapshotFile(path, build_id, None, is_image=True)
+    if dump.system.is_windows and module.time:
+        given = _by_code_id(module, programs, sysroot)
+    else:
+        given = _unproved(dump, path, programs, sysroot, is_image=True)
+    return given or SnapshotFile(path, "", None, is_image=True)
+
+
+def _by_code_id(module: Module, programs: list[str], sysroot: str) -> SnapshotFile | None:
+    """Return the given PE file with the time stamp and the size of a module."""
+    for path in programs:
+        with suppress(OSError, ObjectError, ValueError), open_object(path) as file:
+            if isinstance(file, PeFile) and (file.header.time, file.header.image_size) == (module.time, module.size):
+                return SnapshotFile(module.name, "", None, stamp_of(path), path, is_image=True)
+    return None
+
+
+def _unproved(
+    dump: Minidump, path: str, programs: list[str], sysroot: str, *, is_image: bool = False
+) -> SnapshotFile | None:
+    """Return a file without a build-id that has the name of a module: given, or at its path and older than the dump."""
+    candidates = [given for given in programs if os.path.basename(given) == base_name(path)]
+    if path.startswith("/"):
+        with suppress(OSError, ValueError):
+            candidates.append(rooted.below(sysroot, path) if sysroot else path)
+    for candidate in candidates:
+        with suppress(OSError, ObjectError, ValueError), open_object(candidate) as file:
+            is_older = candidate in programs or os.stat(candidate).st_mtime <= dump.time
+            if file.machine == dump.system.processor.machine and not file.build_id and is_older:
+                stamp = stamp_of(candidate)
+                return SnapshotFile(path, "", None, stamp, candidate, unproved=True, is_image=is_image)
+    return None
