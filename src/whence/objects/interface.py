@@ -14,8 +14,6 @@ from whence._base.forks import cached_property
 from whence._base.mapped import checked
 from whence.objects.ids import DebugId
 
-from whence.objects.elf.segments import image_base
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,9 +119,9 @@ class ObjectFile(ABC):
         return ()
 
     @property
+    @abstractmethod
     def image_base(self) -> int:
         """The vaddr of the first page that a loader maps: the base address of a module of a minidump."""
-        return image_base(self.segments)
 
     @property
     def debug_link(self) -> DebugLink | None:

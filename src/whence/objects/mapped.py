@@ -10,7 +10,7 @@ from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
 from whence.objects.elf.compress import FILE_SLACK, size_budget, zdebug_stream
-from whence.objects.elf.segments import Segment, Translation
+from whence.objects.elf.segments import Segment, Translation, image_base
 from whence.objects.elf.symbols import Symbols, read_symbols
 from whence.objects.interface import ObjectFile
 from whence.objects.parts import ObjectSection
@@ -152,6 +152,10 @@ class MappedObject(ObjectFile):
             self._mapped.forget(self._start + first, self._start + stop)
 
     # addresses
+
+    @property
+    def image_base(self) -> int:
+        return image_base(self.segments)
 
     @cached_property
     def translation(self) -> Translation:
