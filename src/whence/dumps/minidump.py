@@ -545,13 +545,6 @@ class Minidump(Closing):
 
         return self._reading(layout.MEMORY_INFO, read, [])
 
-    def read_memory(self, address: int, size: int) -> bytes:
-        """Return up to `size` bytes of memory at an address, as far as one range has them."""
-        for start, data in self.memory:
-            if start <= address < start + len(data):
-                return bytes(data[address - start : address - start + size])
-        return b""
-
 
 def is_minidump(path: str | os.PathLike[str]) -> bool:
     """Return True if a file begins like a minidump. Raises OSError; MinidumpError if it is not a regular file."""
