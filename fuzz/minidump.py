@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tests.dumps.test_minidump import everything, exercised
-from tests.forge.minidump import Dump, Module, Thread, context, misc, rsds
+from tests.forge.minidump import Dump, Module, Thread, context, everything, misc, rsds
+from tests.helpers.minidumps import exercised
 from whence._base.errors import WhenceError
 
 

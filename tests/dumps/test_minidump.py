@@ -9,8 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.forge.minidump import GUID, NUMBERS, Dump, Module, Thread, context, crashpad, elf_id, misc, rsds
+from tests.forge.minidump import (
+    GUID,
+    ID,
+    MAPS,
+    NUMBERS,
+    Dump,
+    Module,
+    Thread,
+    context,
+    crashpad,
+    elf_id,
+    everything,
+    misc,
+    rsds,
+)  # fmt: skip
 from tests.forge.mutations import mutated
+from tests.helpers.minidumps import exercised
 from whence._base.errors import MinidumpError, WhenceError
 from whence._base.window import ByteOrder
 from whence.cli.main import main
@@ -23,7 +38,6 @@ from whence.symbolize import Core
 from whence.unwind import End
 from whence.unwind.core import dump_stacks
 
-ID = "0123456789abcdef" * 2
 MACHINES = [("x86", EM_386), ("amd64", EM_X86_64), ("arm", EM_ARM), ("arm64", EM_AARCH64), ("arm64-old", EM_AARCH64)]
 
 
@@ -141,14 +155,6 @@ def test_texts_of_linux_are_read() -> None:
         {33: 0x7000, 0: 0},
     )
     assert (dump.pid, dump.release) == (42, "Debian 12")
-
-
-MAPS = b"""10000-11000 r--p 00000000 fe:00 5 /opt/app
-11000-13000 r-xp 00001000 fe:00 5 /opt/app
-20000-22000 r-xp 00100000 fe:00 6 /opt/base.apk
-30000-31000 r-xp 00000000 00:00 0 [vdso]
-40000-41000 rwxp 00000000 00:00 0
-"""
 
 
 def test_mappings_of_linux_have_the_build_ids_of_modules() -> None:
@@ -277,41 +283,6 @@ def test_truncated_memory_is_counted_as_missing() -> None:
     stream = dump.streams[layout.MEMORY_64]
     struct.pack_into("<Q", moved, stream.offset + 24, end + 100000)
     assert Minidump.from_bytes(bytes(moved)).missing > 90000
-
-
-def everything() -> bytes:
-    """A minidump with every stream that is read."""
-    modules = [
-        Module(0x10000, 0x3000, "/opt/app", elf_id(ID), version=(1, 2)),
-        Module(0x20000, 0x1000, "b.dll", rsds()),
-    ]
-    threads = [
-        Thread(n, context({"rip": 0x11000 + n, "rsp": 0x70000, "rbp": 0x70020}), 0x70000, bytes(range(256)))
-        for n in (1, 2)
-    ]
-    texts = {layout.MAPS: MAPS, layout.STATUS: b"Pid:\t7\n", layout.ASSERTION: bytes(776), layout.COMMENT: b"a\0b\0"}
-    base = Dump(
-        modules, threads, memory=[(0x80000, bytes(64))], memory_64=[(0x90000, bytes(64))], names=[(1, "one")],
-        unloaded=[(1, 2, "x")], regions=[(0x60000, 0x1000, 0x40, 0x1000)], misc=misc(5), texts=texts,
-        exception=(2, 11, 1, 0, (1, 2), context({"rip": 0x11000})),
-    )  # fmt: skip
-    end = len(base.build())
-    base.texts[layout.CRASHPAD] = crashpad(end - 12 * len(base.streams))
-    return base.build()
-
-
-def exercised(data: bytes) -> None:
-    """Read everything of a minidump; raises only WhenceError."""
-    dump = Minidump.from_bytes(data)
-    process = read_minidump(dump)
-    process.snapshot.to_json()
-    for stack in dump_stacks(minidump_dump(dump, process), scan=True):
-        assert stack.unwound.end in End
-    assert dump.comment is not None
-    assert dump.assertion is not None
-    assert dump.crashpad is not None
-    assert isinstance(dump.requesting_thread, int | None)
-    assert isinstance(dump.unloaded, list)
 
 
 def test_damaged_minidumps_give_errors_and_never_anything_else() -> None:

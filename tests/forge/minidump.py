@@ -13,6 +13,13 @@ from whence.objects.machines import EM_X86_64
 
 NUMBERS = {"x86": 0, "arm": 5, "amd64": 9, "arm64": 12, "arm64-old": 0x8003}
 GUID = bytes(range(1, 17))
+ID = "0123456789abcdef" * 2
+MAPS = b"""10000-11000 r--p 00000000 fe:00 5 /opt/app
+11000-13000 r-xp 00001000 fe:00 5 /opt/app
+20000-22000 r-xp 00100000 fe:00 6 /opt/base.apk
+30000-31000 r-xp 00000000 00:00 0 [vdso]
+40000-41000 rwxp 00000000 00:00 0
+"""
 
 
 def rsds(file: str = "app.pdb", guid: bytes = GUID, age: int = 1, order: ByteOrder = "little") -> bytes:
@@ -193,3 +200,24 @@ def crashpad(dump_offset: int = 0) -> bytes:
     module = put(struct.pack("<7I", 1, 8, texts, 12, pairs, 16, objects))
     modules = put(struct.pack("<IIII", 1, 0, 28, module))
     return struct.pack("<I16s16sIIII", 1, GUID, bytes(16), 12, pairs, 16, modules) + bytes(parts)
+
+
+def everything() -> bytes:
+    """A minidump with every stream that is read."""
+    modules = [
+        Module(0x10000, 0x3000, "/opt/app", elf_id(ID), version=(1, 2)),
+        Module(0x20000, 0x1000, "b.dll", rsds()),
+    ]
+    threads = [
+        Thread(n, context({"rip": 0x11000 + n, "rsp": 0x70000, "rbp": 0x70020}), 0x70000, bytes(range(256)))
+        for n in (1, 2)
+    ]
+    texts = {layout.MAPS: MAPS, layout.STATUS: b"Pid:\t7\n", layout.ASSERTION: bytes(776), layout.COMMENT: b"a\0b\0"}
+    base = Dump(
+        modules, threads, memory=[(0x80000, bytes(64))], memory_64=[(0x90000, bytes(64))], names=[(1, "one")],
+        unloaded=[(1, 2, "x")], regions=[(0x60000, 0x1000, 0x40, 0x1000)], misc=misc(5), texts=texts,
+        exception=(2, 11, 1, 0, (1, 2), context({"rip": 0x11000})),
+    )  # fmt: skip
+    end = len(base.build())
+    base.texts[layout.CRASHPAD] = crashpad(end - 12 * len(base.streams))
+    return base.build()
