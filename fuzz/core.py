@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from io import BytesIO
 
 from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
 from tests.hostile.inputs.tables import count_beyond, notes_in_notes, one_head_for_all
 from whence._base.errors import WhenceError
 from whence.dumps.core import read_core
+from whence.dumps.core_stream import copy_core
 from whence.objects.elf import ElfFile
+from whence.shrink import shrink_core
 from whence.unwind import End, core_stacks
 
 
@@ -40,3 +43,7 @@ def target(data: bytes) -> None:
         found.snapshot.to_json()
         for stack in core_stacks(ElfFile.from_bytes(data), found, scan=True):
             assert stack.unwound.end in End
+        result = BytesIO()
+        small = shrink_core(ElfFile.from_bytes(data), result)
+        assert small.size == len(result.getvalue()) <= 80 * len(data) + (1 << 16)  # a page for each program header
+        copy_core(BytesIO(data), BytesIO())

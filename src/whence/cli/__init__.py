@@ -38,6 +38,7 @@ profile_listing   `whence profile --list`, `--annotate`: functions by line and b
 progress          a progress line on a terminal after one second
 record            `whence record`: a profile and its flame graph, by perf or by sampling
 serve             `whence serve`: the server
+shrink            `whence core --shrink`: a core with only what stacks need
 snapshot          `whence addr --snapshot`: addresses of a process that has ended
 source_options    options that say where source files are
 stacks            stacks as gdb prints them, and as JSON

@@ -18,6 +18,7 @@ from whence.cli.dispatch import CORE, MINIDUMP, kind_of
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.shrink import add_shrink_options, check_shrink_options, write_small_core
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
 from whence.symbolize import Core
 
@@ -46,6 +47,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--maps", action="store_true", help="list the executable mappings with build-ids")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
     add_json_option(parser)
+    add_shrink_options(parser)
     add_name_options(parser)
     add_locator_options(parser)
     parser.examples(
@@ -55,6 +57,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
+        "whence core core.4711 --shrink -o small.core",
         "whence core crash.dmp --binary symbols/          a minidump, with a folder of its modules",
         "whence core crash.dmp --info",
     )
@@ -74,6 +77,9 @@ def take_program(options: Namespace) -> None:
 def run(options: Namespace) -> int:
     check_goroutine_options(options)
     take_program(options)
+    check_shrink_options(options)
+    if options.shrink:
+        return write_small_core(options)
     core = Core(options.core, programs=options.binary, sysroot=options.sysroot)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)

@@ -5,6 +5,8 @@ core(5), elf(5); Microsoft's MINIDUMP_HEADER and the structures it leads to; the
 
     process.py           what every dump has of a process
     core.py              a core as a process that has ended: mappings, threads
+    core_stream.py       the part of a core on a pipe that stacks may need
+    core_writer.py       writes cores
     link_map.py          the loader's list of libraries, in the memory of a core
     signals.py           names and causes of signals
     minidump.py          a minidump as lists: threads, modules, memory, exception, system

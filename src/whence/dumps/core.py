@@ -48,6 +48,8 @@ HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are searched for headers
 HEADS_TIMES, HEADS_ALLOWANCE = 2, 1 << 20  # limit of all of these: times the core's size, plus the allowance
 
 NT_SIGINFO = 0x53494749  # struct siginfo
+NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
+FS_BASE_OFFSET = 112 + 8 * 21  # in struct elf_prstatus of x86-64
 PAGES = 1 << 12, 1 << 14, 1 << 16  # sizes of pages
 SIGNAL_OFFSET = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_OFFSET = {64: 32, 32: 24}  # pr_pid
@@ -106,11 +108,11 @@ def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappi
     notes = [note for note in elf.notes() if note.owner == "CORE"]
     processes = (_process_info(elf, note) for note in notes if note.type == constants.NT_PRPSINFO)
     pid, command, arguments = next(processes, (0, "", ""))
-    threads = tuple(_thread(elf, thread) for thread in thread_notes(elf))
+    threads = tuple(core_threads(elf))
     mapped = mapped_files(elf)
     mappings, file_of = _mappings(elf, mapped, sysroot) if mapped else _mappings_by_program(elf, programs, sysroot)
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
-    entry = _auxiliary(elf).get(AT_ENTRY, 0)
+    entry = auxiliary_vector(elf).get(AT_ENTRY, 0)
     executable = next(
         (mapping.path for mapping in mappings if mapping.start <= entry < mapping.end and mapping.kind.has_file), ""
     )
@@ -173,6 +175,24 @@ def _number(elf: ElfFile, desc: memoryview | bytes, offset: int, size: int) -> i
     return int.from_bytes(raw, elf.order) if len(raw) == size else None
 
 
+def core_threads(elf: ElfFile) -> list[CoreThread]:
+    """Return the threads by their notes, in file order."""
+    return [_thread(elf, thread) for thread in thread_notes(elf)]
+
+
+def thread_pointers(elf: ElfFile) -> list[int]:
+    """Return the addresses of thread-local storage by the registers of the threads, in any order."""
+    pointers = list[int | None]()
+    for note in elf.notes():
+        if note.owner == "CORE" and note.type == constants.NT_PRSTATUS and elf.machine == constants.EM_X86_64:
+            pointers.append(_number(elf, note.desc, FS_BASE_OFFSET, 8))
+        elif note.owner == "LINUX" and note.type == NT_ARM_TLS:
+            pointers.append(_number(elf, note.desc, 0, elf.bits // 8))
+        elif note.owner == "LINUX" and note.type == NT_386_TLS:  # structs user_desc: entry, base, limit, flags
+            pointers += [_number(elf, note.desc, offset + 4, 4) for offset in range(0, len(note.desc), 16)]
+    return [pointer for pointer in pointers if pointer]
+
+
 def _thread(elf: ElfFile, thread: ThreadNotes) -> CoreThread:
     size = len(thread.status)
     pc_offset, sp_offset = REGISTERS_OFFSET.get((elf.machine, elf.bits), (size, size))
@@ -210,7 +230,7 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
         "core PT_LOAD", "first pages of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
         error=MapsError,
     )  # fmt: skip
-    vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
+    vdso = auxiliary_vector(elf).get(constants.AT_SYSINFO_EHDR)
     rows: list[tuple[Mapping, SnapshotFile | None]] = []
 
     def add(start: int, end: int, permissions: int, entry: FileEntry | None) -> None:
@@ -254,7 +274,7 @@ def _mappings_by_program(
 
     The program is the first file that fits, of `programs` and at the path that was executed.
     """
-    auxiliary, memory = _auxiliary(elf), CoreSegments(elf)
+    auxiliary, memory = auxiliary_vector(elf), CoreSegments(elf)
     mappings, file_of = _mappings(elf, [], sysroot)
     given = list(programs)
     for path, root in (*((path, "") for path in given), (memory.text(auxiliary.get(AT_EXECFN, 0)), sysroot)):
@@ -372,7 +392,7 @@ class _RangeSet:
         return index >= 0 and self._ends[index] > start
 
 
-def _auxiliary(elf: ElfFile) -> dict[int, int]:
+def auxiliary_vector(elf: ElfFile) -> dict[int, int]:
     """Return the auxiliary vector of the program, by tag (getauxval(3))."""
     form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == ELF64 else "II")
     for note in elf.notes():

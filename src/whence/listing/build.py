@@ -30,17 +30,11 @@ class CodeReader:
         disassembler: for the machine.
         targets: the names of the addresses in operands.
         read: returns bytes of code by vaddr and size, or raises.
-        origin: where the code is from, if not from a file.
     """
 
-    def __init__(
-        self, disassembler: Disassembler, targets: References, read: Callable[[int, int], bytes], origin: str = ""
-    ) -> None:
+    def __init__(self, disassembler: Disassembler, targets: References, read: Callable[[int, int], bytes]) -> None:
         self._disassembler, self._read = disassembler, read
-        self.targets, self.origin = targets, origin
-
-    def __repr__(self) -> str:
-        return f"<CodeReader of {self.origin or 'a file'}>"
+        self.targets = targets
 
     @classmethod
     def of_file(
@@ -70,8 +64,7 @@ class CodeReader:
     ) -> CodeReader:  # fmt: skip
         """Return a reader of the code in memory; `file` has its symbols, but not its code. Raises like `of_file`."""
         targets = memory.targets or (References(memory.machine) if file is None else Targets(file, None, demangle))
-        disassembler = Disassembler(memory.machine, memory.bits, memory.order, syntax)
-        return cls(disassembler, targets, memory.read, memory.origin)
+        return cls(Disassembler(memory.machine, memory.bits, memory.order, syntax), targets, memory.read)
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """Return the instructions of [start, end) without frames. Raises ElfError if the file has no code there."""

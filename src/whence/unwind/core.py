@@ -19,7 +19,7 @@ from whence.dumps.signals import Signal, read_signal
 from whence.objects.machines import machine_name
 from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
-from whence.unwind.memory import DumpMemory
+from whence.unwind.memory import DumpMemory, RecordedMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
@@ -99,6 +99,19 @@ def dump_stacks(
             unwinder.scan = scan
         selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
         return [_stack(dump, thread, machine, unwinder) for thread in selected]
+
+
+def stacks_with_reads(
+    dump: ProcessDump, locator: Locator | None = None
+) -> tuple[list[ThreadStack], list[tuple[int, int]]]:
+    """Return the stacks of all threads like `dump_stacks`, and [start, end) of each piece of memory that was read."""
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (_, code, memory):
+        recorded = RecordedMemory(memory)
+        unwinder = None
+        if machine is not None:
+            unwinder = Unwinder(machine, code, recorded, dump.order, stored=dump.size)
+        return [_stack(dump, thread, machine, unwinder) for thread in dump.threads], recorded.reads
 
 
 def dump_goroutines(dump: ProcessDump, locator: Locator | None = None) -> Goroutines:

@@ -77,3 +77,23 @@ class DumpMemory:
             if content is not None:
                 return content
         raise Unreadable(address)
+
+
+class RecordedMemory:
+    """Memory that records what is read.
+
+    Attributes:
+        reads: [start, end) of each read, in their order.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, address: int, size: int) -> bytes:
+        content = self._memory.read(address, size)
+        self.reads.append((address, address + size))
+        return content
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        return self._memory.region(address)
