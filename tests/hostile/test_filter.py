@@ -24,6 +24,7 @@ WORDS = (
     b'Binary file "a", at ',
     b"#1 0x0000000000000001 a (", b"(a + 0x1", b"1: 0x1 [a ", b"1: 0x1 a[", b"module a with", b" Executable: /a",
     b" at: 0x1 0x1 ",
+    b"0x1 0x1 + 1 ", b"1 a\t0x0000000000000001 a + 1", b"a:wasm-function[1]:0x1 ", b"a:wasm-function", b"1: 0x1 - a!",
     b"]: ", b" | ", b'":"', b"\\u003c", b"\\n", b'{"a":"',
 )  # fmt: skip
 
@@ -82,7 +83,7 @@ def test_a_part_of_a_module_takes_the_place_of_what_lay_there_before(parts: list
         places.add_range(start, size, number, 100 * index)
         expected |= {at: (number, 100 * index + at - start) for at in range(start, start + size)}
     told = {
-        at: (number, vaddr + at - start) for start, end, number, vaddr in places._ranges for at in range(start, end)
+        at: (number, vaddr + at - start) for start, end, number, vaddr, _ in places._ranges for at in range(start, end)
     }
     assert told == expected
     assert [one[0] for one in places._ranges] == places._range_starts == sorted(places._range_starts)

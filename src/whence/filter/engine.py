@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whence.filter.forms import ANY_ADDRESS, FORMS, Style
+from whence._base.model import Frames
+from whence.filter import apple
+from whence.filter.forms import ANY_ADDRESS, FORMS, Holds, Style
 from whence.filter.matching import KERNEL_OFFSET_NEEDLE, FormIndex
 from whence.filter.naming import KERNEL_OFFSET, MAX_LINE, LineNamer
 from whence.filter.places import Places
@@ -87,12 +89,15 @@ class LogFilter:
                 out.append(self._namer.name(text[:start], lines[:index]))
                 kind = self._forms.reports[bits & -bits]
                 self._report = HeldReport(kind)
-                if kind.titles:
+                if kind.titles or kind.json:
                     self._places.forget()
                     self._namer.forget_answers()
                 return text[start:]
         out.append(self._namer.name(text, lines))
         return b""
+
+    def _frames_at(self, image: apple.Image, offset: int, back: int) -> Frames:
+        return self._places.in_module(image.path or image.name, image.uuid, offset, Holds.FROM_START, back)
 
     def _release(self) -> bytes:
         """Return the report that was held back, with names."""
@@ -101,6 +106,11 @@ class LogFilter:
             return b""
         if report.program:
             self._places.add_program(report.program)
+            self._namer.forget_answers()
+        if report.is_json:
+            return apple.named_report(report.text, self._frames_at)
+        if report.images:
+            self._places.learn_images(report.images)
             self._namer.forget_answers()
         if report.maps:
             self._places.learn(report.maps)

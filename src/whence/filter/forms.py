@@ -316,7 +316,7 @@ FORMS = (
     Form(
         "Rust",
         _needles(placed=(b" - <unknown>", b" - \\u003cunknown")),
-        _pattern(r"(?P<head>(?<!\S)\d{1,9}: +0x(?P<address>HEX) - )<unknown>"),
+        _pattern(r"(?P<head>(?<!\S)\d{1,9}: +0x(?P<address>HEX) - )<unknown>(?!!)"),
         Holds.RUNTIME,
         Back.RETURN,
         b"   0:     0xRETURN - <unknown>",
@@ -349,6 +349,32 @@ FORMS = (
         Back.EXACT,
         b"==7271==    by 0xVADDR: ??? (in MODULE)",
         b"{head}{function} ({location})",
+    ),
+    Form(
+        "crash report of macOS",
+        _needles(files=(b"0x%x 0x%x + %d",)),
+        _pattern(
+            r"(?P<head>BOL(?P<number>\d{1,9}) +(?P<module>\S(?:[^\r\n]{0,255}?\S)?)[ \t]+0x(?P<address>HEX) )"
+            r"(?P<tail>0x(?P<base>HEX) \+ \d{1,18})(?:(?= in )|EOL)"
+        ),
+        Holds.FROM_START,
+        Back.CALLERS,
+        b"1   MODULE                   0x0000AFTER_START 0x0 + 4409",
+        b"{head}{function} ({location})",
+    ),
+    Form(
+        "crash report of macOS, a function without a line",
+        _needles(placed=(b"%^%d%_%w%_0x%x %w",)),
+        _pattern(
+            r"(?P<head>BOL(?P<number>\d{1,9}) +(?![^\r\n]{0,255}\.so[. ])(?P<module>[^\s()]{1,256}+)[ \t]+"
+            r"0x(?P<address>[0-9a-f]{16}) )"
+            r"(?P<tail>(?!0x)(?=\S)[^\r\n\x1b]{1,4096}? \+ \d{1,18})(?:(?= in )|EOL)"
+        ),
+        Holds.LOADED,
+        Back.CALLERS,
+        b"1   MODULE          0x00000000RETURN sum + 20",
+        b"{head}{function} ({location})",
+        lines_only=True,
     ),
     Form(
         "LLVM, without llvm-symbolizer",
@@ -426,6 +452,27 @@ FORMS = (
         Holds.RUNTIME,
         Back.EXACT,
         b"Reactor stalled for 33 ms on shard 0. Backtrace: 0xRUNTIME MODULE+0xVADDR",
+    ),
+    Form(
+        "WebAssembly in browsers and Node",
+        _needles(b":wasm-function[%d]:0x%x"),
+        _pattern(
+            r"(?<![^\s()@\"'<>])(?P<module>[^\s()@\"'<>]{1,4096}?):wasm-function\[\d{1,9}\]:0x(?P<address>HEX)"
+        ),
+        Holds.FILE_OFFSET,
+        Back.EXACT,
+        b"    at sum (file://MODULE:wasm-function[3]:0xIN_FILE)",
+    ),
+    Form(
+        "wasmtime",
+        _needles(b": 0x%x - ", b":   0x%x - ", b":  0x%x - ", b":    0x%x - ", b":     0x%x - "),
+        _pattern(
+            r"(?<!\S)(?P<number>\d{1,9}): {1,5}0x(?P<address>HEX) - (?P<module><unknown>|[^\s!<]{1,4096})![^\r\n\x1b]+?"
+            r"(?:(?= in )|EOL)"
+        ),
+        Holds.FILE_OFFSET,
+        Back.EXACT,
+        b"    0:   0xIN_FILE - MODULE!sum",
     ),
     Form(
         "Pyroscope",

@@ -21,7 +21,7 @@ FILES = {  # needles of lines with the path or the build-id of a file: of system
 FACTS = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *FILES)  # needles of lines with facts about files and addresses
 
 AT_LINE = b"%^"  # the start of a needle that starts a line
-KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
+KEYS = ("address", "base", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
 
 

@@ -349,6 +349,8 @@ class LineNamer:
         address = int(groups["address"], 16)
         if form.module == KERNEL:
             address -= self._kernel_offset
+        if groups.get("base"):
+            address -= int(groups["base"], 16)
         module = os.fsdecode(groups.get("module") or form.module)
         if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
             return self._places.at_runtime(address, module, back)

@@ -8,21 +8,24 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.closing import Closing
-from whence._base.errors import ElfError
+from whence._base.errors import ObjectError
 from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.demangle import demangle
+from whence.filter.apple import POINTER_BITS, Image
 from whence.filter.forms import Holds
 from whence.filter.functions import FunctionStarts
+from whence.locate.identity import comparable, is_same
 from whence.locate.search import FileQuery
 from whence.locator.coerce import locator_from
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
-from whence.objects.elf.segments import Translation
+from whence.objects.elf.segments import Segment, Translation, image_base
+from whence.objects.machines import EM_WASM, machine_name
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.procmap.reader import covering
@@ -31,6 +34,8 @@ from whence.symbolize.opening import open_wanted
 from whence.symbolize.pool import OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
+FILE_URL = "file://"
+UNNAMED_MODULES = ("wasm://", "<unknown>", "blob:")  # of WebAssembly modules without a URL or a name
 MAX_ANSWERS = 1 << 16  # cached
 MAX_FILES = 64  # open files that the log names
 MAX_MODULES = 1 << 14  # modules, ranges and reasons that are stored
@@ -44,6 +49,7 @@ LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.locator import coerce
+    from whence.objects.interface import ObjectFile
 
 Runtime = Callable[[int], Symbolized]
 
@@ -95,7 +101,9 @@ class Places(Closing):
         self._modules: dict[int, tuple[str, str]] = {}
         self._programs: dict[str, tuple[str, str]] = {}  # path and build-id ("" if unknown) by file name
         self._range_starts: list[int] = []
-        self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; disjoint
+        # start, end, module, vaddr of the start and what that is; disjoint
+        self._ranges: list[tuple[int, int, int, int, Holds]] = []
+        self._has_images = False  # of macOS, where pointers may have bits that authenticate them
         try:
             for path in self._locator.files:
                 self._given.append((path, self._locator.open(path)))
@@ -143,7 +151,7 @@ class Places(Closing):
     @property
     def knows_files(self) -> bool:
         """True if files are known without a path in the log."""
-        return bool(self._given or self._mappings)
+        return bool(self._given or self._mappings or self._has_images)
 
     def missing(self, module: str, build_id: str) -> Reason | None:
         """Return why the file of a module can't be opened, None if it can."""
@@ -159,15 +167,28 @@ class Places(Closing):
         self._range_starts.clear()
         self._ranges.clear()
         self._mappings = []
+        self._has_images = False
         self._answers.clear()
+
+    def learn_images(self, images: Iterable[Image]) -> None:
+        """Set what is loaded where to the images of a report of macOS."""
+        self.forget()
+        self._has_images = True
+        for number, image in enumerate(images):
+            self.add_module(number, image.path, image.uuid)
+            self.add_range(image.start, image.size, number, 0, Holds.FROM_START)
+            self.add_program(image.path, image.uuid)
 
     def add_module(self, number: int, path: str, build_id: str) -> None:
         """Add the path and the build-id of a module, which ranges refer to by number."""
         if len(self._modules) < MAX_MODULES:
             self._modules[number] = path, build_id
 
-    def add_range(self, start: int, size: int, number: int, vaddr: int) -> None:
-        """Map [start, start + size) to a module, starting at `vaddr`; replaces what was mapped there."""
+    def add_range(self, start: int, size: int, number: int, vaddr: int, holds: Holds = Holds.VADDR) -> None:
+        """Map [start, start + size) to a module, starting at `vaddr`; replaces what was mapped there.
+
+        `holds` is what `vaddr` is.
+        """
         if len(self._ranges) >= MAX_MODULES or size <= 0:
             return
         end = start + size
@@ -175,13 +196,13 @@ class Places(Closing):
         if first and self._ranges[first - 1][1] > start:
             first -= 1
         last = bisect_left(self._range_starts, end)
-        put = [(start, end, number, vaddr)]
+        put = [(start, end, number, vaddr, holds)]
         if first < last:
             before, after = self._ranges[first], self._ranges[last - 1]
             if before[0] < start:
                 put.insert(0, (before[0], start, *before[2:]))
             if after[1] > end:
-                put.append((end, after[1], after[2], after[3] + end - after[0]))
+                put.append((end, after[1], after[2], after[3] + end - after[0], after[4]))
         self._ranges[first:last] = put
         self._range_starts[first:last] = [piece[0] for piece in put]
         self._answers.clear()
@@ -258,11 +279,13 @@ class Places(Closing):
             answer = self._runtime(before)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
+        if self._has_images:
+            address, before = address & POINTER_BITS, before & POINTER_BITS
         index = bisect_right(self._range_starts, before) - 1
         if index >= 0:
-            start, end, number, vaddr = self._ranges[index]
+            start, end, number, vaddr, holds = self._ranges[index]
             if before < end and number in self._modules:
-                return self._in_module(*self._modules[number], address - start + vaddr, back=back)
+                return self._in_module(*self._modules[number], address - start + vaddr, holds, back)
         mapping = covering(self._mappings, before)
         if mapping is not None:
             return self._in_mapping(mapping, address, back)
@@ -283,8 +306,7 @@ class Places(Closing):
     @staticmethod
     def _covers(binary: Binary, address: int) -> bool:
         """Return True if an address is in a segment of the file."""
-        elf = elf_of(binary)
-        segments = elf.segments if elf is not None else ()
+        segments = segments_of(binary)
         return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
 
     def _in_mapping(self, mapping: Mapping, address: int, back: int) -> Frames:
@@ -343,10 +365,11 @@ class Places(Closing):
     def _binary(self, module: str, build_id: str) -> Binary:
         """Return the binary of a module. Raises OpenError."""
         name = os.path.basename(module)
-        build_id = build_id.lower() or self._programs.get(name, ("", ""))[1]
+        build_id = comparable(build_id) or self._programs.get(name, ("", ""))[1]
+        module = module.removeprefix(FILE_URL)
         mismatch: OpenError | None = None
         for path, binary in self._given:
-            if build_id and binary.build_id == build_id:
+            if build_id and binary.build_id and is_same(build_id, binary.build_id):
                 return binary
             if _stem(os.path.basename(path)) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
                 if not build_id or not binary.build_id:
@@ -354,6 +377,10 @@ class Places(Closing):
                 mismatch = OpenError(
                     Reason.BUILD_ID_MISMATCH, f"{path} has build-id {binary.build_id}, the log has {build_id}"
                 )
+        if module.startswith(UNNAMED_MODULES):
+            modules = [binary for _, binary in self._given if is_wasm(binary)]
+            if len(modules) == 1:
+                return modules[0]
         try:
             return self._open(self._path(module), build_id).binary
         except OpenError as error:
@@ -395,10 +422,23 @@ def system_library(name: str) -> str:
     return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
 
 
-def elf_of(binary: Binary) -> ElfFile | None:
-    """Return the ELF file that names are from, None for an archive and other formats."""
-    file = binary.producers.elf if binary.producers is not None else None
-    return file if isinstance(file, ElfFile) else None
+def file_of(binary: Binary) -> ObjectFile | None:
+    """Return the object file that names are from, None for an archive."""
+    return binary.producers.elf if binary.producers is not None else None
+
+
+def is_wasm(binary: Binary) -> bool:
+    """Return True for a WebAssembly module, and for an archive of one."""
+    file = file_of(binary)
+    return file.machine == EM_WASM if file is not None else binary.about.machine == machine_name(EM_WASM)
+
+
+def segments_of(binary: Binary) -> Sequence[Segment]:
+    """Return the segments of a binary; of an archive, those of code."""
+    file = file_of(binary)
+    if file is not None:
+        return file.segments
+    return [Segment.of_code(*segment) for segment in binary.about.segments]
 
 
 def may_be_return_address(binary: Binary, vaddr: int) -> bool:
@@ -406,7 +446,7 @@ def may_be_return_address(binary: Binary, vaddr: int) -> bool:
 
     Then a signal interrupted the function there, and the address may be its first instruction.
     """
-    elf = elf_of(binary)
+    elf = file_of(binary)
     if elf is None or elf.machine != EM_X86_64:
         return True
     before = vaddr - LONGEST_CALL
@@ -414,30 +454,25 @@ def may_be_return_address(binary: Binary, vaddr: int) -> bool:
         if section.executable and section.in_file and 0 <= before - section.vaddr <= section.size - LONGEST_CALL:
             try:
                 return bool(CALL.search(elf.read_vaddr(before, LONGEST_CALL)))
-            except ElfError:
+            except ObjectError:
                 return True
     return True
 
 
 def fixed(binary: Binary) -> bool:
     """Return True for a program that can only be loaded where it was linked."""
-    elf = elf_of(binary)
-    return elf is not None and elf.type == ET_EXEC
+    file = file_of(binary)
+    return isinstance(file, ElfFile) and file.type == ET_EXEC
 
 
 def vaddr_in(binary: Binary, number: int, holds: Holds) -> int | None:
-    """Return the vaddr of a number in a log; None if the file has no such address.
-
-    An archive has no segments: its addresses start at 0, and its file offsets are unknown.
-    """
-    if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
-        return number
-    elf = elf_of(binary)
-    segments = elf.segments if elf is not None else ()
+    """Return the vaddr of a number in a log; None if the file has no such address."""
     if holds is Holds.FILE_OFFSET:
-        return Translation.of_code(segments).mapped_vaddr_of(number)
-    translation = Translation(segments)
-    return number + min((segment.vaddr - segment.vaddr % PAGE for segment in translation.segments), default=0)
+        return Translation.of_code(segments_of(binary)).mapped_vaddr_of(number)
+    if holds is not Holds.FROM_START:
+        return number
+    file = file_of(binary)
+    return number + (file.image_base if file is not None else image_base(segments_of(binary), only_code=True))
 
 
 def _stem(name: str) -> str:

@@ -6,18 +6,24 @@ import os
 import re
 from typing import NamedTuple
 
+from whence.filter import apple
+
 MAX_HELD = 1 << 23  # bytes of a report
+MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
 
 
 class ReportKind(NamedTuple):
     """A kind of report: the needle it starts with, and what announces its modules.
 
-    That is the title of a list, or a line that ends the report and has the path of the program.
+    That is the title of a list, or a line that ends the report and has the path of the program. A report in JSON has
+    its modules in it.
     """
 
     start: bytes
     titles: tuple[bytes, ...] = ()
     ends: tuple[bytes, ...] = ()
+    line: re.Pattern[bytes] = MAPS_LINE  # of the list
+    json: bool = False  # a report in JSON, which ends with a line that closes an object
 
 
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
@@ -25,10 +31,11 @@ REPORTS = (
     ReportKind(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
     ReportKind(b"@ heap", titles=LISTS),  # gperftools
     ReportKind(b"%^heap_v2/%d", titles=LISTS),  # jemalloc
+    ReportKind(b"%^Exception Type:%_EXC_", titles=(apple.TITLE,), line=apple.IMAGE_LINE),
+    ReportKind(b'"bug_type":"309"', json=True),  # .ips
     ReportKind(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
 )
 PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # in a summary
-MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
 
 
 class HeldReport:
@@ -53,12 +60,23 @@ class HeldReport:
         return b"".join(self._lines)
 
     @property
+    def is_json(self) -> bool:
+        return self._report.json
+
+    @property
     def maps(self) -> bytes:
-        """The lines of the list of modules, in the format of /proc/PID/maps."""
-        return b"".join(self._maps or ())
+        """The lines of the list of modules, in the format of /proc/PID/maps; b"" if the list has another format."""
+        return b"".join(self._maps or ()) if self._report.line is MAPS_LINE else b""
+
+    @property
+    def images(self) -> list[apple.Image]:
+        """The images of a report of macOS."""
+        return apple.images_of(b"".join(self._maps or ())) if self._report.line is apple.IMAGE_LINE else []
 
     def add(self, text: bytes) -> int:
         """Hold back the lines of `text` that belong to the report; return the number of bytes held back."""
+        if self._report.json:
+            return self._add_json(text)
         if self._maps is not None:
             return self._add_maps(text, self._maps)
         titles = (*self._report.titles, *self._report.ends)
@@ -77,13 +95,25 @@ class HeldReport:
             self.complete = True
         return end
 
+    def _add_json(self, text: bytes) -> int:
+        """Hold back the first line, and lines up to the end of the object after it."""
+        done = 0
+        while done < len(text) and not self.complete:
+            end = text.find(b"\n", done) + 1 or len(text)
+            line = text[done:end].rstrip()
+            self.complete = bool(self._lines) and (line == b"}" or line[:1] + line[-1:] == b"{}")
+            self._hold(text[done:end])
+            done = end
+            self.complete = self.complete or self._size > MAX_HELD
+        return done
+
     def _add_maps(self, text: bytes, maps: list[bytes]) -> int:
         """Hold back the lines of a list of modules, and the lines before the first of them."""
         done = 0
         while done < len(text) and not self.complete:
             end = text.find(b"\n", done) + 1 or len(text)
             line = text[done:end]
-            match = MAPS_LINE.search(line)
+            match = self._report.line.search(line)
             if match:
                 maps.append(line[match.start() :].rstrip(b"\r\n").partition(b"\x1b")[0] + b"\n")
             elif maps:

@@ -76,13 +76,11 @@ def slice_of(path: str, architecture: str) -> str:
     return path
 
 
-def expanded(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths with each dSYM bundle replaced by the files in it, and each fat file by its slices."""
-    out: list[str] = []
+def expanded(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths with each dSYM bundle replaced by the files in it, and each fat file by its slices."""
     for path in paths:
         for inside in files_in_bundle(path) or [path]:
             names: tuple[str, ...] = ()
             with suppress(OSError, WhenceError):
                 names = architectures(inside)
-            out += [f"{inside}:{name}" for name in names] or [inside]
-    return tuple(out)
+            yield from [f"{inside}:{name}" for name in names] or [inside]

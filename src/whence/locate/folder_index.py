@@ -15,6 +15,7 @@ from whence._base.errors import WhenceError, without_file
 from whence._base.files import DELETED_MARK
 from whence._base.lru import Lru
 from whence._base.records import Record
+from whence.locate.dsym import expanded
 from whence.locate.folder_walk import TOO_MANY_FILES, FolderContents, contents_of
 from whence.locate.identity import comparable
 from whence.locate.names import same_name
@@ -65,7 +66,7 @@ def _indexed(folder: str) -> FolderIndex:
     contents = contents_of(folder)
     paths: dict[str, list[str]] = {}
     count, complete = 0, contents.complete
-    for path in filter(is_binary, contents.files):
+    for path in expanded(filter(is_binary, contents.files)):
         if count == BINARIES_INDEXED:
             complete = False
             break

@@ -130,7 +130,7 @@ class Locator(Closing):
             build_id_dirs = DEBUG_DIRS if options.debug_dirs is None else ()
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
         self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
-        self.files = expanded(path for path in options.binaries if path not in self.binary_dirs)
+        self.files = tuple(expanded(path for path in options.binaries if path not in self.binary_dirs))
         self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
         self._given = GivenFiles(self.files)

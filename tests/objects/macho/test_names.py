@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 import whence
-from tests.forge.dwarf import Debug, Die, function, inlined
-from tests.forge.macho import ARM64, UUID, X86_64, Symbol, dwarf_sections, fat, forge, starts, text
+from tests.forge.macho import ARM64, UUID, X86_64, fat, forge, starts, text
+from tests.helpers.macho import BASE, dsym_of, program, put_dsym
 from whence._base.errors import MachoError
-from whence.objects.macho import layout
 from whence.objects.opening import open_object
 
-BASE = 0x100001000
 SOURCE = """
 #include <stdio.h>
 static inline __attribute__((always_inline)) int square(int x) { return x * x + (x > 99 ? puts("large") : 1); }
@@ -28,28 +26,6 @@ __attribute__((noinline)) int sum(int n) {
 }
 int main(int argc, char **argv) { return sum(argc + 4) & 1; }
 """
-
-
-def dsym_of(data_uuid: bytes = UUID, cpu: tuple[int, int] = X86_64) -> bytes:
-    callee = function("inner", 0, 0)
-    debug = Debug().unit(
-        Die(0x11, [(0x03, 0x08, "a.c")], [callee, function("outer", BASE, 0x40, inlined(callee, BASE + 8, 8, 7))])
-    )
-    sections = [text(), *dwarf_sections(debug.contents())]
-    return forge(sections, uuid=data_uuid, cpu=cpu, type=layout.MH_DSYM)
-
-
-def program(cpu: tuple[int, int] = X86_64) -> bytes:
-    symbols = [Symbol("_outer", BASE), Symbol("_last", BASE + 0x40)]
-    return forge([text()], symbols=symbols, function_starts=starts(0x1000, 0x40, 0x20), cpu=cpu, page=0x400)
-
-
-def put_dsym(folder: Path, name: str, data: bytes) -> Path:
-    bundle = folder / f"{name}.dSYM"
-    inside = bundle / "Contents" / "Resources" / "DWARF"
-    inside.mkdir(parents=True)
-    (inside / name).write_bytes(data)
-    return bundle
 
 
 def run(*words: str | Path, code: int = 0) -> str:
