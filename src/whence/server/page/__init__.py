@@ -121,7 +121,7 @@ class PageEndpoints:
                         break
                     if len(functions) < FUNCTIONS:
                         name = self._server.readable(function.function)
-                        if folded in name.lower():
+                        if name and folded in name.lower():
                             functions.append((name, function.vaddr, function.length))
         except (WhenceError, OSError) as error:
             why = without_file(error) if isinstance(error, WhenceError) else str(error)

@@ -288,7 +288,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> st
 
 def link(build_id: str) -> str:
     """Return a link to the page of a binary."""
-    return f'<a href="/binary/{escape(build_id)}"><code>{escape(build_id)}</code></a>'
+    text = escape(build_id)
+    return f'<a href="/binary/{text}" title="{text}"><code>{text}</code></a>'
 
 
 def size(count: int) -> str:
