@@ -1,7 +1,7 @@
 """Every source of names of one object file.
 
 In: an object file, and a callable that opens the files that complete it. Out: one table of ranges, in which each
-address is named by its best source: DWARF (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata,
+address is named by its best source: DWARF or PDB (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata,
 .dynsym, PLT stubs. Damaged parts are skipped and reported as problems.
 """
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from whence.gopclntab import Pclntab
     from whence.objects.companions import Complete
     from whence.objects.parts import LinkedObject
+    from whence.pdb import CodeView
 
 
 class Producers:
@@ -66,9 +67,11 @@ class Producers:
             self.debug_elf = self._companion(CompanionKind.DEBUG_FILE) or elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
         self.linked: LinkedInfo | None = self._open_linked() if options.dwarf else None
+        self.pdb: CodeView | None = self._open_pdb()
 
     def __repr__(self) -> str:
-        kinds = {"DWARF": self.debug_info, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
+        debug_info = "DWARF" if self.pdb is None else "PDB"
+        kinds = {debug_info: self.debug_info, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
         kinds_read = ", ".join(kind for kind, source in kinds.items() if source is not None)
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {kinds_read or 'none'}>"
 
@@ -113,10 +116,30 @@ class Producers:
 
         return LinkedInfo(elf, elf.linked_objects, strings=self.strings, open_object=open_object, options=self.options)
 
+    def _open_pdb(self) -> CodeView | None:
+        """Return the debug info of a PDB file, which is placed at the image base of its program."""
+        pdb = self.debug_elf
+        if pdb.format != "PDB":
+            return None
+        from whence.objects.pdb import PdbFile
+        from whence.objects.pe import PeFile
+        from whence.pdb import CodeView
+
+        assert isinstance(pdb, PdbFile)
+        if isinstance(self.elf, PeFile):
+            pdb.place(self.elf.header.base)
+        if not self.options.dwarf or not pdb.has_debug_info:
+            return None
+        try:
+            return CodeView(pdb, strings=self.strings, options=self.options)
+        except WhenceError as error:
+            self.problems.append(error.in_file(pdb.path))
+            return None
+
     @property
-    def debug_info(self) -> DebugInfo | LinkedInfo | None:
+    def debug_info(self) -> DebugInfo | LinkedInfo | CodeView | None:
         """The debug info of the file, its debug file or its object files."""
-        return self.linked if self.dwarf is None else self.dwarf
+        return next((one for one in (self.dwarf, self.linked, self.pdb) if one is not None), None)
 
     def _open_dwarf(self) -> DebugInfo | None:
         elf = self.debug_elf
@@ -154,7 +177,7 @@ class Producers:
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """Return the units of debug info that can contain any of the vaddrs.
 
-        They are offsets in .debug_info, or numbers of object files of a debug map.
+        They are offsets in .debug_info, or numbers of object files of a debug map, or of modules of a PDB file.
         """
         debug_info = self.debug_info  # another thread may close the producers
         if debug_info is None:
@@ -181,7 +204,7 @@ class Producers:
             vaddrs: only ranges that contain any of these are returned.
             lines, files: include line rows, and files.
             starts: include where functions begin.
-            only: a single source, "dwarf", "gopclntab" or "symtab".
+            only: a single source, "dwarf" (also PDB), "gopclntab" or "symtab".
         """
         with self.reading():
             return self._ranges(units, near, vaddrs, lines, files, starts, only)
@@ -233,6 +256,9 @@ class Producers:
         if debug_info is not None and debug_info.bare:
             for symbols in by_symbols:
                 take_linkage_names(by_dwarf, symbols, debug_info.bare)
+        if self.pdb is not None and self.options.names == "linkage":
+            for symbols in by_symbols:
+                take_names(by_dwarf, symbols)
         return merge([by_dwarf, *(part_for(table, sorted_vaddrs) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
@@ -283,7 +309,7 @@ class Producers:
         """Close the companion files and drop what was read. Problems stay available."""
         if self._problems_at_close is None:
             self._problems_at_close = list(self.all_problems())
-        self.dwarf = self.linked = self.pclntab = None
+        self.dwarf = self.linked = self.pdb = self.pclntab = None
         self.strings = StringSpace()
         for file in self._opened:
             file.close()
@@ -313,6 +339,8 @@ class Producers:
             yield from (problem.in_file(self.debug_elf.path) for problem in self.dwarf.problems)
         if self.linked is not None:
             yield from self.linked.problems
+        if self.pdb is not None:
+            yield from (problem.in_file(self.debug_elf.path) for problem in self.pdb.problems)
 
     def _met(self) -> Iterator[str]:
         yield from map(str, self.errors())
@@ -359,6 +387,18 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
                 symbol = symbols.function[index]
                 if raw(symbol).startswith(LINKAGE_NAMES):
                     table.function[row] = symbol
+
+
+def take_names(table: Ranges, symbols: Ranges) -> None:
+    """Replace names of functions by those of the symbols there, which are in order of vaddr.
+
+    A PDB file has linkage names of functions only among its public symbols, and none of inlined calls.
+    """
+    for row, depth in enumerate(table.depth):
+        if not depth:
+            index = bisect_right(symbols.vaddr, table.vaddr[row]) - 1
+            if index >= 0 and table.vaddr[row] < symbols.vaddr[index] + symbols.length[index]:
+                table.function[row] = symbols.function[index]
 
 
 GO_SYMBOLS = b"\0runtime.pc"  # prefix of runtime.pclntab and runtime.pcheader

@@ -2,7 +2,7 @@ r"""The errors that whence raises.
 
     WhenceError
       FormatError          malformed input: what is wrong, and where
-        ObjectError: ElfError  MachoError  PeError  WasmError
+        ObjectError: ElfError  MachoError  PdbError  PeError  WasmError
         DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError  MinidumpError
       ChecksumError        a stored checksum does not match the bytes (also a FormatError)
       Unsupported          a valid feature that this version does not read
@@ -145,6 +145,10 @@ class ElfError(ObjectError):
 
 class MachoError(ObjectError):
     format = "mach-o"
+
+
+class PdbError(ObjectError):
+    format = "pdb"
 
 
 class PeError(ObjectError):

@@ -8,7 +8,7 @@ from enum import StrEnum
 class Source(StrEnum):
     """The table that a range or a frame was read from; a str, as in JSON and on the command line.
 
-    `number` is the byte that an archive stores per range, and the preference: lower is better.
+    `number` is the byte that an archive stores per range.
 
     >>> Source.SYMTAB == "symtab", Source.SYMTAB.number, bool(Source.UNKNOWN)
     (True, 3, False)
@@ -32,6 +32,7 @@ class Source(StrEnum):
     GIVEN = "given", 7  # added by hand through the builder
     PERFMAP = "perfmap", 8  # /tmp/perf-PID.map
     KALLSYMS = "kallsyms", 9
+    PDB = "pdb", 10
 
     def __repr__(self) -> str:
         return f"Source.{self.name}"

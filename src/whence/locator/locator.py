@@ -487,7 +487,7 @@ class Locator(Closing):
             debug_file = completion.searches[0]
             if debug_file.elf is not elf and debug_file.path:
                 how = f"{how} with {debug_file.how} {debug_file.path}"
-            described = producers.dwarf is not None or producers.pclntab is not None
+            described = producers.debug_info is not None or producers.pclntab is not None
             build_id = key(candidate.build_id)
             worth = addresses >= ARCHIVE_FROM and described and not has_nobits(segments)
             if self._make_cache is not None and build_id and worth:

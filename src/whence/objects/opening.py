@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
 DOS_MAGIC = b"MZ"
 WASM_MAGIC = b"\0asm"
+PDB_MAGICS = (b"Micr", b"BSJB", b"MSFZ")  # the last two are told why they are not read
+CABINET_MAGIC = b"MSCF"
 FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 BUNDLE = ".dSYM"
 BUNDLE_FILES = 64
-MAGICS = (b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS)
+MAGICS = (b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS, *PDB_MAGICS)
 
 
 def split_architecture(path: str | os.PathLike[str]) -> tuple[str, str]:
@@ -95,6 +97,10 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.wasm.file import WasmFile
 
         return WasmFile.from_bytes(data, path)
+    if view[:4] in PDB_MAGICS or view[:4] == CABINET_MAGIC:
+        from whence.objects.pdb.file import PdbFile
+
+        return PdbFile.from_bytes(data, path)
     return ElfFile.from_bytes(data, path)
 
 
@@ -120,6 +126,10 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
             from whence.objects.wasm.file import WasmFile
 
             return WasmFile.open(name)
+        if magic in PDB_MAGICS or magic == CABINET_MAGIC:
+            from whence.objects.pdb.file import PdbFile
+
+            return PdbFile.open(name)
     return ElfFile.open(name)
 
 

@@ -48,6 +48,14 @@ class StringSpace:
             self.sources.append(view if view.format == "B" else view.cast("B"))
             return len(self.sources) - 1
 
+    def reserve(self) -> int:
+        """Return the number of a source that `fill` gives its bytes later; until then its names are empty."""
+        return self.add(b"")
+
+    def fill(self, source: int, data: Buffer) -> None:
+        """Set the bytes of a reserved source. They are not copied and must not change."""
+        self.sources[source] = memoryview(data).cast("B")
+
     @staticmethod
     def ref(source: int, offset: int) -> int:
         return source << OFFSET_BITS | offset
@@ -83,7 +91,7 @@ class Arena:
 
     def __init__(self, space: StringSpace) -> None:
         self._space = space
-        self._base = space.add(b"") << OFFSET_BITS
+        self._base = space.reserve() << OFFSET_BITS
         self._bytes = bytearray()
         self._refs: dict[bytes, int] = {b"": 0}
         self._lock = Lock()
@@ -101,4 +109,4 @@ class Arena:
         return ref
 
     def seal(self) -> None:
-        self._space.sources[self._base >> OFFSET_BITS] = memoryview(bytes(self._bytes))
+        self._space.fill(self._base >> OFFSET_BITS, bytes(self._bytes))

@@ -1,0 +1,1 @@
+"""The numbers of CodeView for Python; constants.pxd has them."""
