@@ -20,6 +20,7 @@ from whence._base.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
 from whence.demangle import demangle
 from whence.lidia.writer import write
 from whence.objects.elf.function_symbols import aliases
+from whence.objects.pe import PeFile
 
 if TYPE_CHECKING:
     from whence.lidia.table import Table
@@ -136,16 +137,19 @@ def source(producers: Producers, name: str, vaddr: int) -> Step:
     """Return the step of one source of names."""
     if name == "DWARF" and producers.debug_info is None:
         return Step(name, "none in the file or a debug file of it")
+    label = "PDB" if name == "DWARF" and producers.pdb is not None else name
     if name == ".gopclntab" and producers.pclntab is None:
         return Step(name, "; ".join(map(str, producers.problems)) or "none: not a Go program")
     try:
         units = producers.units_at((vaddr,)) if name == "DWARF" else []
         frames = frames_by(producers, SOURCES[name], units, vaddr)
     except (WhenceError, OSError) as error:
-        return Step(name, str(error), False)
+        return Step(label, str(error), False)
     kind = "unit" if producers.linked is None else "object file"
+    if producers.pdb is not None:
+        kind = "module"
     where = f" in {len(units)} {kind}{'s' if len(units) != 1 else ''}" if name == "DWARF" else ""
-    return Step(name, " < ".join(map(short, frames)) or f"nothing{where} covers the address", bool(frames))
+    return Step(label, " < ".join(map(short, frames)) or f"nothing{where} covers the address", bool(frames))
 
 
 def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -> Frames:
@@ -200,8 +204,11 @@ def what_helps(producers: Producers, in_code: bool, path: str) -> str:
     """Return what to do about an address that has no name."""
     if not in_code:
         return NOT_CODE
-    if producers.dwarf is not None:
+    if producers.debug_info is not None:
         return NAMELESS
+    if isinstance(producers.elf, PeFile):
+        name = producers.elf.pdb_name or "its PDB file"
+        return f"put {name} beside the file or give it with --binary, or use --symbol-server URL"
     if producers.elf.format == "Mach-O":
         return f"put the dSYM of UUID {producers.elf.build_id or 'unknown'} beside the file, or give it with --binary"
     return remedy_for(Missing(Reason.NO_DEBUG_FILE), path, producers.elf.build_id)

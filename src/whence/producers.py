@@ -1,8 +1,8 @@
 """Every source of names of one object file.
 
 In: an object file, and a callable that opens the files that complete it. Out: one table of ranges, in which each
-address is named by its best source: DWARF or PDB (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata,
-.dynsym, PLT stubs. Damaged parts are skipped and reported as problems.
+address is named by its best source: DWARF or PDB (of the file or of its debug file), .gopclntab, .symtab,
+.gnu_debugdata, .dynsym, PLT stubs. Damaged parts are skipped and reported as problems.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Producers:
         return LinkedInfo(elf, elf.linked_objects, strings=self.strings, open_object=open_object, options=self.options)
 
     def _open_pdb(self) -> CodeView | None:
-        """Return the debug info of a PDB file, which is placed at the image base of its program."""
+        """Return the debug info of a PDB file, which is rebased to the image base of its program."""
         pdb = self.debug_elf
         if pdb.format != "PDB":
             return None
@@ -127,7 +127,7 @@ class Producers:
 
         assert isinstance(pdb, PdbFile)
         if isinstance(self.elf, PeFile):
-            pdb.place(self.elf.header.base)
+            pdb.rebase(self.elf.header.base)
         if not self.options.dwarf or not pdb.has_debug_info:
             return None
         try:

@@ -53,13 +53,14 @@ FILE = "FILE"
 CORE = InputKind("a core dump", ("core", FILE), ("core", FILE), takes_binary=True)
 MINIDUMP = InputKind("a minidump", ("core", FILE), ("core", FILE), takes_binary=True)
 ELF = InputKind("an ELF file", ("explain", FILE), ("addr", FILE))
+OBJECT = InputKind("an object file", ("explain", FILE), ("addr", FILE))
 ARCHIVE = InputKind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
 SNAPSHOT = InputKind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
 TRACE = InputKind("a Go execution trace", ("trace", "info", FILE))
 TABLE = InputKind("a table", ("columns", FILE), takes_binary=True)
 PROFILE = InputKind("a profile", ("profile", FILE), takes_binary=True)
 PROFILE_OUTPUTS = {"-o", "--output", "--format", "--top", "--coverage", "--json", "--fail-under"}  # instead of a table
-PROGRAMS = (ELF, ARCHIVE)
+PROGRAMS = (ELF, OBJECT, ARCHIVE)
 LOG = InputKind("text", ("filter", FILE), takes_binary=True)
 
 
@@ -139,7 +140,10 @@ def by_magic(head: bytes) -> InputKind | None:
     from whence import perfdata
     from whence.gotrace.specs import looks_like_text, looks_like_wire
     from whence.lidia.layout import MAGICS
+    from whence.objects.opening import is_magic
 
+    if is_magic(head[:4]):
+        return OBJECT
     if head[:4] in MAGICS:
         return ARCHIVE
     if head.startswith(TABLE_MAGICS):

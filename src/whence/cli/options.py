@@ -1,6 +1,7 @@
 """Options shared by several commands, and the Locator that they describe.
 
-add_locator_options   sources of names: --binary, --archive-dir, --debug-dir, --store, --debuginfod, the cache, --jobs
+add_locator_options   sources of names: --binary, --archive-dir, --debug-dir, --store, --debuginfod, --symbol-server,
+                      the cache, --jobs
 add_name_options      --no-demangle
 add_json_option       --json
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from whence.locate.cache import Cache
     from whence.locate.debug_files import DebugFiles
     from whence.locate.debuginfod import Debuginfod
+    from whence.locate.symbol_server import SymbolServer
     from whence.locator.locator import Locator
     from whence.objects.interface import ObjectFile
     from whence.symbolize import Symbolizer
@@ -30,11 +32,11 @@ FROM_ENVIRONMENT = ""
 # defaults of `add_locator_options`
 LOCATOR_DEFAULTS: dict[str, object] = {
     "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "record_missing": False,
-    "debuginfod": None, "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None,
-    "verbose": False,
+    "debuginfod": None, "debuginfod_allow": None, "symbol_server": None, "cache_dir": None,
+    "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 # options that affect the search for the debug files of one ELF file
-SEARCH_OPTIONS = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")
+SEARCH_OPTIONS = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "symbol_server", "verbose")
 
 
 def add_locator_options(parser: ArgumentParser) -> None:
@@ -90,6 +92,12 @@ def add_locator_options(parser: ArgumentParser) -> None:
         action="append",
         metavar="PATTERN",
         help="download only for build-ids or paths that match (default: all)",
+    )
+    more.add_argument(
+        "--symbol-server",
+        action="append",
+        metavar="URL",
+        help="download missing PDB files of Windows programs from this symbol server (repeatable)",
     )
     more.add_argument("--cache-dir", metavar="DIR", help="folder of the cache of archives and downloads")
     more.add_argument("--cache-size", type=gibibytes, metavar="GIB", help="size limit of the cache (4)")
@@ -178,6 +186,18 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
     return Debuginfod(urls, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
 
 
+def symbol_client(options: Namespace, cache: Cache) -> SymbolServer | None:
+    """Return the client of the symbol servers to use. Without the option no server is used."""
+    if not options.symbol_server:
+        return None
+    from whence.locate.debuginfod import allowing
+    from whence.locate.symbol_server import SymbolServer
+
+    log = notify if options.verbose else lambda line: None
+    urls = list(dict.fromkeys(options.symbol_server))
+    return SymbolServer(urls, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
+
+
 def user_dirs() -> tuple[str, ...] | None:
     """Return the default debug folders if the user has a cache of perf, which is added to the system's folders."""
     from whence.locate.debug_files import DEBUG_DIRS
@@ -257,6 +277,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,
         debuginfod=client(options, cache()) if options.debuginfod else None,
+        symbol_server=symbol_client(options, cache()) if options.symbol_server else None,
         sysroot=options.sysroot,
         sources=stores,
         jobs=options.jobs,

@@ -82,6 +82,9 @@ def sources_of(binary: Binary) -> list[str]:
     if producers.linked is not None:
         count = producers.linked.unit_count
         sources.append(f"debug map: {count:,} object file{'s' if count != 1 else ''}")
+    if producers.pdb is not None:
+        count = producers.pdb.unit_count
+        sources.append(f"PDB: {count:,} module{'s' if count != 1 else ''}")
     try:
         if producers.pclntab is not None:
             sources.append(".gopclntab: functions, files, lines and inlined calls of Go")
@@ -93,7 +96,10 @@ def sources_of(binary: Binary) -> list[str]:
         if elf.format == "ELF" and section is not None and section.in_file and section.size:
             sources.append(f"{table}: {len(elf.symbols(table).value):,} symbols")
     if elf.format != "ELF":
-        for table, what in ((".symtab", "symbols"), (".dynsym", "exports")):
+        for table, what in (
+            (".symtab", "public symbols" if elf.format == "PDB" else "symbols"),
+            (".dynsym", "exports"),
+        ):
             count = len(elf.symbols(table)) - 1  # the first one is empty
             if count > 0:
                 sources.append(f"{what}: {count:,} with an address")

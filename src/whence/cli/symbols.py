@@ -1,6 +1,6 @@
 """`whence symbols FILE`: the functions of the symbol tables, in order of address, without overlaps.
 
-Those of .gopclntab if a Go program has no symbol tables.
+Those of .gopclntab if a Go program has no symbol tables; of Windows programs those of the PDB file.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from array import array
 from collections.abc import Iterator
 from itertools import islice
 
@@ -16,10 +17,11 @@ from whence._base.model import SOURCES
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
-from whence.cli.options import add_json_option, add_name_options
+from whence.cli.options import add_json_option, add_name_options, default_debug_files
 from whence.objects.elf import functions
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
+from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 
 
@@ -33,7 +35,10 @@ def run(options: Namespace) -> int:
     """Print the functions. Return 1 if there are none, 3 if a table is damaged."""
     problems: list[WhenceError] = []
     with open_object(options.file) as elf:
-        ranges = functions(elf, problems=problems)
+        if elf.format in ("PE", "PDB"):
+            ranges = pdb_functions(elf, problems)
+        else:
+            ranges = functions(elf, problems=problems)
         if not len(ranges) and not problems:
             ranges = go_functions(elf, problems)
         digits = elf.bits // 4
@@ -64,6 +69,24 @@ def go_functions(elf: ObjectFile, problems: list[WhenceError]) -> Ranges:
     except WhenceError as error:
         problems.append(error)
     return Ranges(strings)
+
+
+def pdb_functions(elf: ObjectFile, problems: list[WhenceError]) -> Ranges:
+    """Return the functions and the public symbols of a PDB file, of a PE file with those of its PDB file.
+
+    Faults are added to `problems`.
+    """
+    with Producers(elf, complete=default_debug_files().complete) as producers:
+        if producers.pdb is None and producers.debug_elf is elf:
+            return functions(elf, problems=problems)
+        table = producers.ranges(lines=False, starts=False)
+        problems += producers.errors()
+    roots = [row for row, depth in enumerate(table.depth) if not depth]
+    ranges = Ranges(table.strings)
+    for name in ("vaddr", "length", "function", "source"):
+        column = getattr(table, name)
+        setattr(ranges, name, array(column.typecode, map(column.__getitem__, roots)))
+    return ranges
 
 
 def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, str]]:

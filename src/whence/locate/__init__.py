@@ -5,6 +5,7 @@ In: identities. Out: files, or what was tried.
     sources.py      given files, archive folders, the archive cache, the own path, debug folders, servers
     search.py       a request, the outcome of each candidate, and what is missing
     dsym.py         dSYM bundles of Mach-O files
+    pdb.py          PDB files of PE files
     debug_files.py  the files that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp
     identity.py     build-ids in the form in which they are compared
     names.py        comparison of file names, if a build-id is missing
@@ -13,6 +14,7 @@ In: identities. Out: files, or what was tried.
     segments.py     where the code of an ELF file is loaded
     cache.py        files by build-id in a folder that processes share: archives and fetched files
     debuginfod.py   a client for configured servers, which puts files into the cache
+    symbol_server.py  a client for symbol servers of PDB files
     crc.py          the checksum of debug links
     http.py           HTTP requests with a deadline
     perf_archive.py   packages of `perf archive`

@@ -40,7 +40,8 @@ from whence._base.files import (
     open_examined,
 )
 from whence.lidia.table import open as open_archive
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after which an unfinished file is removed
@@ -269,7 +270,7 @@ def check(path: Path, build_id: str, kind: str) -> None:
         with open_archive(path, crc=True) as table:
             stored = table.about.build_id
     else:
-        with ElfFile.open(path) as elf:
+        with open_object(path) as elf:
             if kind != SEGMENTS:
                 check_elf(elf, build_id)
                 return
@@ -278,13 +279,13 @@ def check(path: Path, build_id: str, kind: str) -> None:
     check_id(stored, build_id)
 
 
-def check_elf(elf: ElfFile, build_id: str) -> None:
+def check_elf(elf: ObjectFile, build_id: str) -> None:
     """Raise WhenceError unless a file is complete and has this build-id."""
     check_whole(elf)
     check_id(elf.build_id, build_id)
 
 
-def check_whole(elf: ElfFile) -> None:
+def check_whole(elf: ObjectFile) -> None:
     end = max((section.file_offset + section.size for section in elf.sections if section.in_file), default=0)
     if elf.problems or end > elf.size:
         raise CutError("the file is cut off")

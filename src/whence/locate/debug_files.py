@@ -5,7 +5,7 @@ say where to put a file:
 
     debug file   the file itself; given debug files; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name in the
                  file's folder, in .debug/ there, in DEBUG_DIR/the file's folder, and in DEBUG_DIR; any file below
-                 DEBUG_DIR with the build-id; stores; debuginfod
+                 DEBUG_DIR with the build-id; stores; debuginfod; the PDB file of a PE file (pdb.py); symbol servers
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
                  any file below DEBUG_DIR with the build-id; stores; debuginfod
     .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp; FILE.dwp below DEBUG_DIR
@@ -137,6 +137,10 @@ class DebugFiles:
             from whence.locate.dsym import bundled  # most files are ELF files
 
             candidates += bundled(elf, self._folders(elf.path))
+        if elf.format == "PE":
+            from whence.locate.pdb import pdb_files
+
+            candidates += pdb_files(elf, folders_of(elf.path, self._sysroot), self._flat_folders())
         try:
             link = elf.debug_link
         except WhenceError as error:
@@ -149,6 +153,8 @@ class DebugFiles:
         self._take(search, candidates, lambda candidate: belongs(candidate, elf, crc), elf.path)
         if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
             self._fetch(search, elf.build_id, elf.path)
+            if elf.format == "PE" and not search:
+                self._fetch_pdb(search, elf)
         return self._ended(search, elf)
 
     def alt_file(self, elf: ObjectFile) -> Search:
@@ -259,6 +265,21 @@ class DebugFiles:
                 self._take(search, [(str(fetched), how)], lambda candidate: same_id(candidate, build_id))
             if search:
                 return
+
+    def _fetch_pdb(self, search: Search, program: ObjectFile) -> None:
+        """Request a program's PDB file from symbol servers."""
+        from whence.locate.pdb import pdb_request
+
+        for how, fetcher in self.fetchers:
+            request = getattr(fetcher, "fetch_pdb", None)
+            wanted = pdb_request(program)
+            if request is None or wanted is None or search:
+                continue
+            fetched = request(wanted.name, wanted.debug_id, self._mapped or self._split(program.path)[1])
+            if fetched is None:
+                search.note("", how, Outcome.ABSENT, "not found")
+            else:
+                self._take(search, [(str(fetched), how)], lambda candidate: belongs(candidate, program, -1))
 
     def _flat_folders(self) -> list[str]:
         """Return the debug folders that may have debug files under any name."""
@@ -387,10 +408,17 @@ def same_id(candidate: ObjectFile, build_id: str) -> str:
     return f"the build-id is {candidate.build_id or 'missing'}, expected {build_id}"
 
 
+def same_age(candidate: ObjectFile, elf: ObjectFile) -> str:
+    """Return "" unless `candidate` is a PDB file of another age than in its program, else the fault in words."""
+    if candidate.format != "PDB" or elf.format != "PE" or candidate.debug_id.age == elf.debug_id.age:
+        return ""
+    return f"the age is {candidate.debug_id.age}, expected {elf.debug_id.age}"
+
+
 def belongs(candidate: ObjectFile, elf: ObjectFile, crc: int) -> str:
     """Return "" if `candidate` is the debug file of `elf`, else the fault in words. Reads all of it for a CRC only."""
     if elf.build_id and candidate.build_id:
-        return same_id(candidate, elf.build_id)
+        return same_id(candidate, elf.build_id) or same_age(candidate, elf)
     if crc < 0:
         return "" if not elf.build_id else same_id(candidate, elf.build_id)
     with open_regular(candidate.path, ElfError) as (descriptor, size):

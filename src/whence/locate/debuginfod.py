@@ -71,6 +71,18 @@ class Refused(Exception):
         self.again, self.dead = again, dead
 
 
+class Request(Record, frozen=True):
+    """A file to fetch: its build-id and kind, which are its key in the cache, and its path on a server."""
+
+    build_id: str
+    kind: str
+    path: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.build_id}.{self.kind}"
+
+
 class Origin(Record, frozen=True):
     """The identity of a file on a server: its size in bytes, and a validator that changes with the content."""
 
@@ -111,8 +123,11 @@ def servers_of_environment() -> list[str]:
     return servers
 
 
-def checked_server(url: str) -> str:
-    """Return a server's URL without a slash at its end. Raises WrongUse for anything but an http or https URL."""
+def checked_server(url: str, kind: str = "debuginfod") -> str:
+    """Return a server's URL without a slash at its end. Raises WrongUse for anything but an http or https URL.
+
+    `kind` is the kind of server, for the error.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -130,7 +145,7 @@ def checked_server(url: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise WrongUse(f"invalid debuginfod server {url!r}: expected an http:// or https:// URL")
+        raise WrongUse(f"invalid {kind} server {url!r}: expected an http:// or https:// URL")
     return url.rstrip("/")
 
 
@@ -163,6 +178,8 @@ class Debuginfod(Closing):
         verify: reads a fetched file; raises OSError or WhenceError unless it has this build-id and kind.
     """
 
+    kind = "debuginfod"  # of server, in the log
+
     def __init__(
         self,
         servers: Sequence[str],
@@ -174,7 +191,7 @@ class Debuginfod(Closing):
         sleep: Callable[[float], None] = time.sleep,
         verify: Callable[[Path, str, str], None] = check,
     ) -> None:
-        self.servers = [checked_server(url) for url in servers]
+        self.servers = [checked_server(url, self.kind.removesuffix(" server")) for url in servers]
         self.cache = cache
         self.limits = limits or Limits()
         self.allow = allow
@@ -196,14 +213,18 @@ class Debuginfod(Closing):
         if kind not in KINDS:
             raise ValueError(f"unknown kind {kind!r}: expected {' or '.join(KINDS)}")
         if not BUILD_ID.fullmatch(build_id):
-            self.log(f"debuginfod: {build_id!r} is not a build-id, not requested")
+            self.log(f"{self.kind}: {build_id!r} is not a build-id, not requested")
             return None
-        key = f"{build_id}.{kind}"
+        return self._fetch(Request(build_id, kind, f"buildid/{build_id}/{kind}"), path, headers)
+
+    def _fetch(self, request: Request, path: str, headers: Mapping[str, str] | None) -> Path | None:
+        """Return the path of a file in the cache, fetched if it is allowed and a server has it; None if none has."""
+        build_id, key = request.build_id, request.key
         cached = self.cache.get(key)
         if cached is not None:
             return cached
         if not self.allow(build_id, path):
-            self.log(f"debuginfod: {build_id} is not on the allow-list, not requested")
+            self.log(f"{self.kind}: {build_id} is not on the allow-list, not requested")
             return None
         for server in self.servers:
             for note, seconds, why in (
@@ -211,10 +232,10 @@ class Debuginfod(Closing):
                 (self._absent(key, server), self.limits.absent, "did not have the file"),
             ):
                 if self._recent(note, seconds):
-                    self.log(f"debuginfod: {server} {why} recently, {build_id} not requested")
+                    self.log(f"{self.kind}: {server} {why} recently, {build_id} not requested")
                     break
             else:
-                fetched = self._fetch_from(server, build_id, kind, headers)
+                fetched = self._fetch_from(server, request, headers)
                 if fetched is not None:
                     return fetched
         return None
@@ -238,7 +259,7 @@ class Debuginfod(Closing):
             try:
                 return self._read(f"{server}/buildid/{build_id}/source{quote(path)}", most, headers)
             except Refused as refused:
-                self.log(f"debuginfod: {server} {build_id}: {refused}")
+                self.log(f"{self.kind}: {server} {build_id}: {refused}")
                 if refused.dead:
                     self._touch(self._dead(server))
                     continue
@@ -250,7 +271,7 @@ class Debuginfod(Closing):
     def _read(self, url: str, most: int, more: Mapping[str, str] | None) -> bytes:
         """Return the body of a response. Raises Refused."""
         headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
-        self.log(f"debuginfod: GET {url}")
+        self.log(f"{self.kind}: GET {url}")
         with Deadline(self.limits.head) as deadline:
             response = self._answer(url, headers, deadline)
             try:
@@ -268,36 +289,36 @@ class Debuginfod(Closing):
             raise Refused(f"cut off after {len(content)} of {length} bytes")
         return bytes(content)
 
-    def _fetch_from(self, server: str, build_id: str, kind: str, headers: Mapping[str, str] | None) -> Path | None:
+    def _fetch_from(self, server: str, request: Request, headers: Mapping[str, str] | None) -> Path | None:
         """Return the path of a file fetched from a server, with repeated tries; None if that fails."""
-        key = f"{build_id}.{kind}"
+        build_id, key = request.build_id, request.key
         for attempt in range(self.limits.tries):
             if attempt:
                 self._sleep(self.limits.back_off * 2 ** (attempt - 1))
             try:
                 with self.cache.locked(key):
-                    path = self.cache.get(key) or self._download(server, build_id, kind, headers)
+                    path = self.cache.get(key) or self._download(server, request, headers)
                 self.cache.trim(keep=path)
                 return path
             except Refused as refused:
-                self.log(f"debuginfod: {server} {build_id}: {refused}")
+                self.log(f"{self.kind}: {server} {build_id}: {refused}")
                 if refused.again and attempt + 1 < self.limits.tries:
                     continue
                 self._touch(self._dead(server) if refused.dead else self._absent(key, server))
                 return None
             except OSError as error:  # a fault of this machine, not of the server
-                self.log(f"debuginfod: {build_id} can't be written to {self.cache.root} ({error.strerror or error})")
+                self.log(f"{self.kind}: {build_id} can't be written to {self.cache.root} ({error.strerror or error})")
                 with suppress(OSError):  # in case the disk is full
                     self.cache.folder(key[:2], make=False)
                     self._part(server, key).unlink()
                 return None
         return None
 
-    def _download(self, server: str, build_id: str, kind: str, more: Mapping[str, str] | None) -> Path:
+    def _download(self, server: str, request: Request, more: Mapping[str, str] | None) -> Path:
         """Download a file into the cache, or resume an interrupted download. The shard is locked."""
-        path = self.cache.path(f"{build_id}.{kind}")
+        path = self.cache.path(request.key)
         part, origin_path = self._part(server, path.name), self._origin(server, path.name)
-        url = f"{server}/buildid/{build_id}/{kind}"
+        url = f"{server}/{request.path}"
         headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
         with os.fdopen(open_own(part), "r+b") as file:
             size = file.seek(0, os.SEEK_END)
@@ -305,7 +326,7 @@ class Debuginfod(Closing):
             start = size - OVERLAP if origin is not None and OVERLAP < size < origin.size else 0
             if start and origin is not None:
                 headers |= {"Range": f"bytes={start}-", "If-Range": origin.validator}
-            self.log(f"debuginfod: GET {url}" + (f" from byte {start}" if start else ""))
+            self.log(f"{self.kind}: GET {url}" + (f" from byte {start}" if start else ""))
             began = time.monotonic()
             try:
                 with Deadline(min(self.limits.head, self.limits.whole)) as deadline:
@@ -315,7 +336,7 @@ class Debuginfod(Closing):
                         self._receive(response, file, origin_path, start, origin, deadline)
                     finally:
                         response.close()
-                self._verify(part, build_id, kind, continued=start > 0)
+                self._verify(part, request.build_id, request.kind, continued=start > 0)
             except Refused as refused:
                 if isinstance(refused, Discarded) or not origin_path.exists():  # it can't be resumed
                     for unused in (part, origin_path):
@@ -330,7 +351,7 @@ class Debuginfod(Closing):
                 finally:
                     os.close(folder)
         origin_path.unlink(missing_ok=True)
-        self.log(f"debuginfod: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
+        self.log(f"{self.kind}: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
         return path
 
     def _answer(self, url: str, headers: dict[str, str], deadline: Deadline) -> urllib3.BaseHTTPResponse:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from whence._base.reasons import Missing
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
+    from whence.locate.symbol_server import SymbolServer
     from whence.locator.options import LocatorFields, Sources, StorePlace
     from whence.objects.elf.segments import Segment
     from whence.producers import Producers
@@ -99,6 +100,7 @@ class Locator(Closing):
         cache: a Cache or its folder, which is created on first use.
         debuginfod: a client, or URLs of servers; True for those in DEBUGINFOD_URLS. Fetched files are put into the
             cache. None: no network access.
+        symbol_server: a client, or URLs of symbol servers, for the PDB files of Windows programs.
         sysroot: a folder that paths of programs and libraries are below: an unpacked image, another machine's disk.
             Its debug files are used, and those of this machine if they have the same build-id.
         sources: further sources, next to stores; those with `fetch` also complete files.
@@ -133,6 +135,7 @@ class Locator(Closing):
         self.files = tuple(expanded(path for path in options.binaries if path not in self.binary_dirs))
         self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
+        self._symbols = self._symbol_client_of(options.symbol_server)
         self._given = GivenFiles(self.files)
         self._given_folders = FolderFiles(self.binary_dirs, GivenFiles.how, by_name=True)
         self._own = OwnPath(self.root) if options.local else None
@@ -152,6 +155,8 @@ class Locator(Closing):
         fetchers = [(getattr(store, "how", "store"), store) for store in stores]
         if self._client is not None:
             fetchers.append(("debuginfod", self._client))
+        if self._symbols is not None:
+            fetchers.append(("symbol server", self._symbols))
         self.debug_files = DebugFiles(
             (*self.binary_dirs, *self.dirs),
             [file.path for file in self._given.files if not file.is_archive and not file.is_package],
@@ -178,7 +183,7 @@ class Locator(Closing):
     def close(self) -> None:
         """Close the given files, and connections to stores and servers. The locator stays usable."""
         self._given.close()
-        for source in (*self._further, self._client):
+        for source in (*self._further, self._client, self._symbols):
             close = getattr(source, "close", None)
             if close is not None:
                 close()
@@ -204,7 +209,7 @@ class Locator(Closing):
 
             cache = self._make_cache
             if cache is None:
-                raise WrongUse("debuginfod needs a cache for the fetched files (cache=FOLDER)")
+                raise WrongUse("servers need a cache for the fetched files (cache=FOLDER)")
             self._cache = cache if isinstance(cache, Cache) else cache() if callable(cache) else Cache(cache)
         return self._cache
 
@@ -217,6 +222,15 @@ class Locator(Closing):
 
         servers = servers_of_environment() if isinstance(debuginfod, bool) else debuginfod
         return Debuginfod(servers, self._open_cache())
+
+    def _symbol_client_of(self, servers: SymbolServer | tuple[str, ...] | None) -> SymbolServer | None:
+        if not servers:
+            return None
+        if not isinstance(servers, tuple):
+            return servers
+        from whence.locate.symbol_server import SymbolServer
+
+        return SymbolServer(servers, self._open_cache())
 
     def _store_source(self, place: StorePlace) -> FileSource:
         """Return a store as a source.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
+    from whence.locate.symbol_server import SymbolServer
 
     class StoreLike(Protocol):
         """A whence.Store: its `source` finds files for a Locator."""
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         store: StorePlace | Iterable[StorePlace] | None
         cache: Cache | Path | Callable[[], Cache] | None
         debuginfod: Fetcher | Iterable[str] | str | bool | None
+        symbol_server: SymbolServer | Iterable[str] | str | None
         sysroot: Path
         sources: Iterable[FileSource]
         local: bool
@@ -86,6 +88,7 @@ class LocatorOptions(Record, frozen=True):
     store: tuple[StorePlace, ...] = ()
     cache: Cache | Path | Callable[[], Cache] | None = None
     debuginfod: Fetcher | tuple[str, ...] | bool | None = None
+    symbol_server: SymbolServer | tuple[str, ...] | None = None
     sysroot: str = ""
     sources: tuple[FileSource, ...] = ()
     local: bool = True
@@ -134,7 +137,9 @@ def _put(values: dict[str, Any], name: str, value: Any) -> None:
         if value is not None:
             check = _check_store if field == "store" else _check_source
             values[field] = (*values.get(field, ()), *map(check, _several(value)))
-    elif field == "debuginfod" and not (value is None or isinstance(value, bool) or hasattr(value, "fetch")):
+    elif (field == "debuginfod" and not (value is None or isinstance(value, bool) or hasattr(value, "fetch"))) or (
+        field == "symbol_server" and not (value is None or hasattr(value, "fetch_pdb"))
+    ):
         values[field] = tuple(map(_check_url, _several(value)))
     elif field == "sysroot":
         values[field] = _path(value or "").rstrip("/")
@@ -161,7 +166,7 @@ def _check_source(source: Any) -> Any:
 
 def _check_url(url: Any) -> str:
     if not isinstance(url, str):
-        raise TypeError(f"a debuginfod server is a URL or a client, not {type(url).__name__}")
+        raise TypeError(f"a server is a URL or a client, not {type(url).__name__}")
     return url
 
 

@@ -11,5 +11,6 @@ ids.py         build-ids, debug ids and code ids in their spellings
 elf            ELF files
 macho          Mach-O files
 pe             PE files
+pdb            PDB files
 wasm           WebAssembly modules
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
 DOS_MAGIC = b"MZ"
 WASM_MAGIC = b"\0asm"
-PDB_MAGICS = (b"Micr", b"BSJB", b"MSFZ")  # the last two are told why they are not read
+PDB_MAGICS = (b"Micr", b"BSJB", b"MSFZ")  # the last two raise an error that says what they are
 CABINET_MAGIC = b"MSCF"
 FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 BUNDLE = ".dSYM"

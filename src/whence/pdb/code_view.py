@@ -32,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from whence.kernels.columns import Column
     from whence.objects.pdb import PdbFile
 
 BATCH = 1 << 20  # bytes of modules that a thread reads at a time
@@ -47,7 +48,7 @@ class CodeView:
         bare: as in DebugInfo; empty.
 
     Args:
-        pdb: the file, placed at the image base of its program.
+        pdb: the file, rebased to the image base of its program.
         strings: the space of the names.
         options: what to read.
 
@@ -64,7 +65,9 @@ class CodeView:
         if dbi is None:
             raise PdbError("DBI stream", None, "the file has no modules")
         if pdb.msf.size(dbi.further_stream(layout.OMAP_FROM_SOURCE)):
-            raise Unsupported("the program was rearranged after linking (OMAP), and the addresses here are those before")
+            raise Unsupported(
+                "the program was rearranged after linking (OMAP), and the addresses here are those before"
+            )
         self._dbi = dbi
         self._modules = dbi.modules
         self._seed = getrandbits(64)
@@ -149,14 +152,14 @@ class CodeView:
 
     @cached_property
     def program(self) -> ProgramLayout:
-        """The addresses of the program, and whose code is where."""
+        """Addresses of the program, and whose code is where."""
         described = array("B", [stream != layout.NO_STREAM for stream in self._modules.stream])
         sections = array("I", self.pdb.section_rvas)
         return ProgramLayout(sections, self.pdb.contributions, described)
 
     @cached_property
     def file_names(self) -> tuple[int, int]:
-        """The reference of the first file name, and the bytes of all. Raises PdbError."""
+        """Return the reference of the first file name, and the bytes of all. Raises PdbError."""
         content = self.pdb.named_stream("/names")
         if len(content) < layout.NAMES_HEADER:
             return 0, 0
@@ -177,7 +180,7 @@ class CodeView:
 
     @cached_property
     def records(self) -> tuple[TypeRecords, TypeRecords, int]:
-        """The types, the ids, and the bytes of both; empty, with a problem, if they are damaged."""
+        """Types, ids, and the bytes of both streams; empty, with a problem, if they are damaged."""
         streams = ((layout.TPI_STREAM, "TPI stream"), (layout.IPI_STREAM, "IPI stream"))
         found = []
         for stream, name in streams:
@@ -186,7 +189,7 @@ class CodeView:
             except PdbError as error:
                 self.problems.append(error.in_file(self.pdb.path))
                 found.append(TypeRecords(NO_RECORDS, 0, array("I")))
-        return *found, sum(self.pdb.msf.size(stream) for stream, _ in streams)  # type: ignore[return-value]
+        return found[0], found[1], sum(self.pdb.msf.size(stream) for stream, _ in streams)
 
     def stream_of(self, module: int) -> tuple[memoryview, int, int, int]:
         """Return the stream of a module and the sizes of symbols, C11 and C13 lines. Raises PdbError."""
@@ -235,16 +238,19 @@ class Worker:
             scope_ends.append(len(reader.scope_vaddr))
             row_ends.append(len(reader.row_vaddr))
         scopes = Scopes(
-            *map(numbers, (
-                reader.scope_vaddr, reader.scope_end, reader.scope_depth, reader.scope_function, reader.scope_file,
-                reader.scope_line,
-            ))
-        )  # fmt: skip
+            numbers(reader.scope_vaddr),
+            numbers(reader.scope_end),
+            numbers(reader.scope_depth),
+            numbers(reader.scope_function),
+            numbers(reader.scope_file),
+            numbers(reader.scope_line),
+        )
         locations = None
         if self._columns:
             line, column = numbers(reader.location_line), numbers(reader.location_column)
             locations = Locations(line, column, zeros("I", len(line)))
-        rows = Rows(*map(numbers, (reader.row_vaddr, reader.row_file, reader.row_line, reader.files)), locations)
+        vaddr, file, line, files = map(numbers, (reader.row_vaddr, reader.row_file, reader.row_line, reader.files))
+        rows = Rows(vaddr, file, line, files, locations)
         out = Ranges(self._strings)
         out.starts = Starts(*map(numbers, (reader.start_function, reader.start_file, reader.start_line)))
         overlay_groups(scopes, scope_ends, rows, row_ends, out, Source.PDB, self._sweep)
@@ -276,8 +282,8 @@ class Worker:
             self.problems.append((1 << 32, PdbError("IPI stream", None, fault)))
 
 
-def numbers(column: object) -> array[int]:
+def numbers(column: Column) -> array[int]:
     """Return the numbers of a kernel's column as an array."""
-    out = array(column.typecode)  # type: ignore[attr-defined]
-    out.frombytes(column)  # type: ignore[arg-type]
+    out = array(column.typecode)
+    out.frombytes(column)
     return out

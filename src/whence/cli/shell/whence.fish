@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -75,6 +75,7 @@ complete -c whence -n '_shtab_whence_using addr' -l store -x -d 'a store of debu
 complete -c whence -n '_shtab_whence_using addr' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using addr' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using addr' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using addr' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using addr' -l no-cache -d 'neither read nor write the cache'
@@ -94,6 +95,7 @@ complete -c whence -n '_shtab_whence_using explain' -l store -x -d 'a store of d
 complete -c whence -n '_shtab_whence_using explain' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using explain' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using explain' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using explain' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using explain' -l no-cache -d 'neither read nor write the cache'
@@ -121,6 +123,7 @@ complete -c whence -n '_shtab_whence_using listing' -l store -x -d 'a store of d
 complete -c whence -n '_shtab_whence_using listing' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using listing' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using listing' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using listing' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using listing' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using listing' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using listing' -l no-cache -d 'neither read nor write the cache'
@@ -152,6 +155,7 @@ complete -c whence -n '_shtab_whence_using dwarf' -l store -x -d 'a store of deb
 complete -c whence -n '_shtab_whence_using dwarf' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using dwarf' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using dwarf' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using dwarf' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using dwarf' -l no-cache -d 'neither read nor write the cache'
@@ -189,6 +193,7 @@ complete -c whence -n '_shtab_whence_using pid' -l store -x -d 'a store of debug
 complete -c whence -n '_shtab_whence_using pid' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using pid' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using pid' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using pid' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using pid' -l no-cache -d 'neither read nor write the cache'
@@ -220,6 +225,7 @@ complete -c whence -n '_shtab_whence_using core' -l store -x -d 'a store of debu
 complete -c whence -n '_shtab_whence_using core' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using core' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using core' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using core' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using core' -l no-cache -d 'neither read nor write the cache'
@@ -249,6 +255,7 @@ complete -c whence -n '_shtab_whence_using record' -l store -x -d 'a store of de
 complete -c whence -n '_shtab_whence_using record' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using record' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using record' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using record' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using record' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using record' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using record' -l no-cache -d 'neither read nor write the cache'
@@ -290,6 +297,7 @@ complete -c whence -n '_shtab_whence_using profile' -l store -x -d 'a store of d
 complete -c whence -n '_shtab_whence_using profile' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using profile' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using profile' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using profile' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using profile' -l no-cache -d 'neither read nor write the cache'
@@ -316,6 +324,7 @@ complete -c whence -n '_shtab_whence_using filter' -l store -x -d 'a store of de
 complete -c whence -n '_shtab_whence_using filter' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using filter' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using filter' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using filter' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using filter' -l no-cache -d 'neither read nor write the cache'
@@ -410,6 +419,7 @@ complete -c whence -n '_shtab_whence_using columns' -l store -x -d 'a store of d
 complete -c whence -n '_shtab_whence_using columns' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using columns' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using columns' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using columns' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using columns' -l no-cache -d 'neither read nor write the cache'
@@ -440,6 +450,7 @@ complete -c whence -n '_shtab_whence_using lidia create' -l store -x -d 'a store
 complete -c whence -n '_shtab_whence_using lidia create' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
 complete -c whence -n '_shtab_whence_using lidia create' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using lidia create' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
 complete -c whence -n '_shtab_whence_using lidia create' -l cache-size -x -d 'size limit of the cache (4)'
 complete -c whence -n '_shtab_whence_using lidia create' -l no-cache -d 'neither read nor write the cache'

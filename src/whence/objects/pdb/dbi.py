@@ -1,10 +1,10 @@
 """The DBI stream: what is where in the other streams.
 
-    header                    sizes of the parts below, streams of symbols, the age of the program
-    modules                   one per object file: its stream, and the sizes of symbols and lines in it
-    section contributions     [section, offset, size) of each part of a module
-    section map, files, type server, edit and continue
-    optional header           numbers of further streams: section headers, OMAP, FPO
+header                    sizes of the parts below, streams of symbols, the age of the program
+modules                   one per object file: its stream, and the sizes of symbols and lines in it
+section contributions     [section, offset, size) of each part of a module
+section map, files, type server, edit and continue
+optional header           numbers of further streams: section headers, OMAP, FPO
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ class DbiStream:
         stride = layout.CONTRIBUTION[version]
         capacity = (len(content) - 4) // stride
         start, end, module = (array("I", bytes(4 * capacity)) for _ in range(3))
-        count = modules_kernel.read_contributions(
-            content, stride, array("I", sections), modules, (start, end, module)
-        )
+        count = modules_kernel.read_contributions(content, stride, array("I", sections), modules, (start, end, module))
         order = sorted(range(count), key=start.__getitem__)
         if any(map(int.__ne__, order, range(count))):
             start, end, module = (array("I", map(column.__getitem__, order)) for column in (start, end, module))

@@ -9,6 +9,7 @@ from whence._base.forks import cached_property
 from whence._base.records import Record
 from whence.objects.elf.kernels.constants import PF_R, PF_W, PF_X, PT_LOAD
 from whence.objects.elf.segments import Segment
+from whence.objects.ids import DebugId
 from whence.objects.mapped import MappedObject
 from whence.objects.parts import ObjectSection
 from whence.objects.pdb import layout
@@ -65,7 +66,7 @@ class PdbSection(Record, ObjectSection, frozen=True):
 class PdbFile(MappedObject):
     """A PDB file as streams: sections of the program, public symbols, modules.
 
-    A PDB file does not store the image base: vaddrs are RVAs until `place` sets the base. A malformed header raises
+    A PDB file does not store the image base: vaddrs are RVAs until `rebase` sets the base. A malformed header raises
     PdbError at once; damaged tables are listed in `problems`. Raises Unsupported, with the reason, for a portable PDB
     file, a compressed one, and one of /DEBUG:FASTLINK.
     """
@@ -109,7 +110,7 @@ class PdbFile(MappedObject):
             sections.append(PdbSection(index, text, rva, size or stored, flags))
         return sections
 
-    def place(self, base: int) -> None:
+    def rebase(self, base: int) -> None:
         """Set the image base of the program, which vaddrs then include. Call it before reading tables."""
         self.base = base
         self.__dict__.pop("sections", None)
@@ -155,6 +156,15 @@ class PdbFile(MappedObject):
         return self.info.guid
 
     @property
+    def debug_id(self) -> DebugId:
+        """GUID and age in the program's CodeView record."""
+        return DebugId(self.info.guid, self.age)
+
+    @property
+    def code_id(self) -> str:
+        return ""
+
+    @property
     def age(self) -> int:
         """The age in the program's CodeView record. Tools that rewrite a PDB file raise only its own age."""
         return self.dbi.age if self.dbi is not None else self.info.age
@@ -164,7 +174,7 @@ class PdbFile(MappedObject):
         machine = self.dbi.machine if self.dbi is not None else 0
         facts = {
             "architecture": NAMES.get(machine, f"machine {machine:#x}") if machine else "",
-            "debug id": f"{self.info.guid.upper()}{self.age:X}" if self.info.guid else "",
+            "debug id": self.debug_id.breakpad if self.debug_id else "",
             "age of the PDB": str(self.info.age) if self.info.age != self.age else "",
         }
         return {name: value for name, value in facts.items() if value}
@@ -183,7 +193,7 @@ class PdbFile(MappedObject):
 
     @cached_property
     def contributions(self) -> Contributions:
-        """The parts of modules in order of their RVA; empty, with a problem, if the list is damaged."""
+        """Return the parts of modules in order of their RVA; none, with a problem, if the list is damaged."""
         try:
             if self.dbi is not None:
                 return self.dbi.contributions(self.section_rvas, len(self.dbi.modules))
@@ -215,4 +225,3 @@ class PdbFile(MappedObject):
     def close(self) -> None:
         self.__dict__.pop("contributions", None)
         super().close()
-

@@ -1,8 +1,8 @@
 """The PDB stream: the identity of a file and the names of its streams.
 
-    version, signature (a time), age, GUID
-    named streams   a buffer of names, and a hash table from offsets in it to numbers of streams
-    features        "MINI" is a file of /DEBUG:FASTLINK, whose symbols are in the object files
+version, signature (a time), age, GUID
+named streams   a buffer of names, and a hash table from offsets in it to numbers of streams
+features        "MINI" is a file of /DEBUG:FASTLINK, whose symbols are in the object files
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     directory    the size and the blocks of each stream
 
 A stream is a view of the file if its blocks are consecutive, otherwise a copy. Since a block belongs to one stream, all
-streams together are no larger than the file.
+streams together have at most as many bytes as the file.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class Msf:
         self._starts = array("I", bytes(NUMBER * self.count))
         self._faults = array("B", bytes(self.count))
         if self.count:
-            blocks_kernel.read_directory(
-                self.directory, self.block_size, self.block_count, self._starts, self._faults
-            )
+            blocks_kernel.read_directory(self.directory, self.block_size, self.block_count, self._starts, self._faults)
 
     def __repr__(self) -> str:
         return f"<Msf: {self.count} streams in {self.block_count} blocks of {self.block_size} bytes>"
@@ -72,7 +70,9 @@ class Msf:
         start = block_map * self.block_size
         end = start + NUMBER * count
         if not 0 < block_map < self.block_count or end > len(self._data):
-            raise PdbError("superblock", 52, f"block map {block_map} is outside of the file's {self.block_count} blocks")
+            raise PdbError(
+                "superblock", 52, f"block map {block_map} is outside of the file's {self.block_count} blocks"
+            )
         blocks = struct.unpack_from(f"<{count}I", self._data, start)
         if max(blocks) >= self.block_count:
             raise PdbError("block map", None, f"block {max(blocks)} is outside of the file's {self.block_count} blocks")

@@ -29,7 +29,7 @@ def read_publics(
     records: memoryview, sections: Sequence[int], contributions: Contributions, program: Program,
     problems: list[PdbError],
 ) -> SymbolTable | None:  # fmt: skip
-    """Return the public symbols of the symbol records; None if there are no such symbols.
+    """Return the public symbols of the symbol records; None without public symbols.
 
     `sections` are RVAs by section number. `problems` gets the fault of damaged records.
     """

@@ -97,6 +97,21 @@ class PeFile(MappedObject):
         return pe_code_id(self.header.time, self.header.image_size)
 
     @property
+    def pdb_age(self) -> int:
+        """The age in the CodeView record."""
+        return self._codeview[1]
+
+    @property
+    def pdb_path(self) -> str:
+        """The path of the PDB file on the machine that linked the file; "" if it is unknown."""
+        return self._codeview[2]
+
+    @property
+    def pdb_name(self) -> str:
+        """The name of the PDB file; "" if it is unknown."""
+        return self.pdb_path.replace("\\", "/").rpartition("/")[2]
+
+    @property
     def details(self) -> dict[str, str]:
         _, _, pdb = self._codeview
         header = self.header

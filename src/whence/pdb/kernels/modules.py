@@ -17,7 +17,6 @@ line programs of a module have the same start (folded code), the last one counts
 """
 
 import cython
-from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.bytes import u16, u32
 from cython.cimports.whence.kernels.checks import belong
@@ -41,7 +40,9 @@ from whence.kernels.columns import Column as new_column
 
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)
 TOP = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # RVAs have 32 bits
-NO_MODULE = cython.declare(cython.uint, 0xFFFFFFFF)
+TWO_BYTES = cython.declare(cython.uchar, 0x80)  # lowest first bytes of compressed numbers
+FOUR_BYTES = cython.declare(cython.uchar, 0xC0)
+INVALID = cython.declare(cython.uchar, 0xE0)
 SIGNATURE = cython.declare(cython.Py_ssize_t, 4)  # bytes before the symbols
 RECENT = cython.declare(cython.Py_ssize_t, 64)  # procedures that separated code may belong to
 LINKS_PER_BYTE = 4  # limit of links per byte of symbols and lines; real programs have under 0.5
@@ -70,9 +71,7 @@ Procedure = cython.struct(start=cython.uint, end=cython.uint, function=cython.ul
 @cython.inline
 def more(vector: cython.pointer(Vector), items: cython.Py_ssize_t, size: cython.size_t) -> cython.bint:
     """Reserve memory for `items` items altogether."""
-    return grow(
-        cython.cast(cython.pp_void, cython.address(vector.items)), cython.address(vector.capacity), items, size
-    )
+    return grow(cython.cast(cython.pp_void, cython.address(vector.items)), cython.address(vector.capacity), items, size)
 
 
 @cython.cfunc
@@ -83,13 +82,13 @@ def annotation(data: cython.p_const_uchar, end: cython.p_const_uchar, value: cyt
     """Read a compressed number. Return its size in bytes; 0 if it is cut off or invalid."""
     if data >= end:
         return 0
-    if data[0] < 0x80:
+    if data[0] < TWO_BYTES:
         value[0] = data[0]
         return 1
-    if data[0] < 0xC0 and end - data >= 2:
+    if data[0] < FOUR_BYTES and end - data >= 2:
         value[0] = cython.cast(cython.uint, data[0] & 0x3F) << 8 | data[1]
         return 2
-    if 0xC0 <= data[0] < 0xE0 and end - data >= 4:
+    if FOUR_BYTES <= data[0] < INVALID and end - data >= 4:
         value[0] = (
             cython.cast(cython.uint, data[0] & 0x1F) << 24
             | cython.cast(cython.uint, data[1]) << 16
@@ -147,7 +146,7 @@ class ProgramLayout:
     @cython.exceptval(check=False)
     @cython.inline
     def rva(self, section: cython.uint, offset: cython.uint) -> cython.ulonglong:
-        """Return the RVA of an offset in a section; more than 32 bits if there is no such section."""
+        """Return the RVA of an offset in a section; more than 32 bits if the section does not exist."""
         if section == 0 or section >= cython.cast(cython.ulonglong, self.sections.shape[0]):
             return TOP + 1
         return cython.cast(cython.ulonglong, self.sections[section]) + offset
@@ -324,9 +323,7 @@ class ModuleReader:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
-    def read_subsections(
-        self, data: cython.p_const_uchar, size: cython.Py_ssize_t, lines: cython.bint
-    ) -> cython.int:
+    def read_subsections(self, data: cython.p_const_uchar, size: cython.Py_ssize_t, lines: cython.bint) -> cython.int:
         """Read the subsections of files and inlinees, or those of lines."""
         offset: cython.Py_ssize_t = 0
         work: cython.Py_ssize_t = 0
@@ -462,10 +459,10 @@ class ModuleReader:
             row: cython.pointer(Row) = cython.cast(cython.pointer(Row), self.rows.items) + self.rows.count
             entry: cython.p_const_uchar = data + offset + 12
             for index in range(count):
-                place: cython.ulonglong = start + u32(entry + 8 * index, False)
-                if place >= end:
+                rva: cython.ulonglong = start + u32(entry + 8 * index, False)
+                if rva >= end:
                     continue
-                row.rva = cython.cast(cython.uint, place)
+                row.rva = cython.cast(cython.uint, rva)
                 row.file = file
                 row.line = shown_line(u32(entry + 8 * index + 4, False))
                 row.column = u16(entry + 8 * count + 4 * index, False) if has_columns else 0
@@ -588,9 +585,7 @@ class ModuleReader:
                 row: cython.pointer(Row) = rows + program.first + i
                 if i + 1 < program.count and (row + 1).rva <= start:
                     continue
-                if not self.put_row(
-                    cython.address(self.flat), max(row.rva, start), row.file, row.line, row.column
-                ):
+                if not self.put_row(cython.address(self.flat), max(row.rva, start), row.file, row.line, row.column):
                     return
             if not self.put_row(cython.address(self.flat), program.end, NO_FILE, 0, 0):
                 return
@@ -807,7 +802,7 @@ class ModuleReader:
                 if is_open:
                     self.add_piece(cython.address(row), code_base + code, procedure)
                 is_open = False
-            elif op == c.BA_OP_CodeOffset or op == c.BA_OP_ChangeCodeOffset or op >= 11 and op <= 12:
+            elif op == c.BA_OP_CodeOffset or op == c.BA_OP_ChangeCodeOffset or (op >= 11 and op <= 12):
                 if op == c.BA_OP_CodeOffset:
                     code = value
                 elif op == c.BA_OP_ChangeCodeOffset:
@@ -883,14 +878,14 @@ class ModuleReader:
         name: cython.ulonglong = 0
         if file != NO_FILE:
             name = cython.cast(cython.p_ulonglong, self.files.vector.items)[file]
-        place: cython.uint = self.location(line, column) if depth and (line or column) else 0
+        location: cython.uint = self.location(line, column) if depth and (line or column) else 0
         if not (
             self.scope_vaddr.push_u64(self.base + start)
             and self.scope_end.push_u64(self.base + start)
             and self.scope_depth.push_u32(depth)
             and self.scope_function.push_u64(function)
             and self.scope_file.push_u64(name)
-            and self.scope_line.push_u32(place)
+            and self.scope_line.push_u32(location)
         ):
             self.no_memory = True
         return self.scope_vaddr.vector.count - 1
@@ -1002,9 +997,7 @@ class ModuleReader:
                     link = self.add_link(-1, rows[row].file, rows[row].line, rows[row].column, -1)
             if link < 0:
                 return 0
-            if not (
-                push_u64(cython.address(self.bounds), start) and push_u32(cython.address(self.tops), link)
-            ):
+            if not (push_u64(cython.address(self.bounds), start) and push_u32(cython.address(self.tops), link)):
                 self.no_memory = True
                 return 0
         cells: cython.Py_ssize_t = self.bounds.count

@@ -193,7 +193,7 @@ class FunctionNames:
         if self.known[index]:
             return self.base + self.known[index] - 1
         kind: cython.uint = u16(data + 2, False)
-        if kind != c.LF_FUNC_ID and kind != c.LF_MFUNC_ID or size < 12:
+        if (kind != c.LF_FUNC_ID and kind != c.LF_MFUNC_ID) or size < 12:
             return 0
         scope: Text
         scope.data = cython.NULL

@@ -1,0 +1,47 @@
+"""A client for symbol servers: the PDB file of a GUID and age, from configured servers.
+
+Protocol: GET SERVER/app.pdb/ID/app.pdb, where ID is GUID and age in hex (Microsoft's "SymSrv"). Servers may have the
+file in a cabinet, app.pd_, instead; that is not unpacked. Downloads are bounded, resumed, verified and cached as those
+of debuginfod. The age is a part of the key in the cache: linkers keep the GUID and raise the age.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from whence.locate.cache import PLACE
+from whence.locate.debuginfod import Debuginfod, Request
+from whence.locate.pdb import PdbRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from whence.objects.ids import DebugId
+
+
+class SymbolServer(Debuginfod):
+    """A client for symbol servers, with the options of Debuginfod."""
+
+    kind = "symbol server"
+
+    def fetch(
+        self, build_id: str, kind: str = "debuginfo", path: str = "", headers: Mapping[str, str] | None = None
+    ) -> Path | None:
+        """Return None: symbol servers have no files by build-id."""
+        return None
+
+    def fetch_pdb(self, name: str, debug_id: DebugId, path: str = "") -> Path | None:
+        """Return the path of a PDB file in the cache, fetched from the first server that has it; None if none has.
+
+        `path` is that of the program, used by the allow-list and not sent.
+        """
+        if not debug_id:
+            return None
+        key = f"{debug_id.guid}{PLACE}{debug_id.age:x}"
+        request = Request(key, "debuginfo", quote(PdbRequest(name, debug_id).path))
+        return self._fetch(request, path, None)
+
+    def __repr__(self) -> str:
+        return f"<whence.locate.SymbolServer: {', '.join(self.servers)}>"
