@@ -73,7 +73,7 @@ def signed(value: int) -> int:
     return -value << 1 | 1 if value < 0 else value << 1
 
 
-def annotations(*steps: tuple[str, int] | tuple[str, int, int]) -> bytes:
+def annotate(*steps: tuple[str, int] | tuple[str, int, int]) -> bytes:
     """Binary annotations: ("code", delta), ("line", delta), ("length", n), ("file", checksum), ...
 
     "both" has a delta of code and one of lines, "part" a length and a delta of code.
@@ -252,7 +252,7 @@ class Pdb:
         return out
 
     def forge(self, block_size: int = 512, **changes: int) -> bytes:
-        return msf(self.streams(), block_size, **changes)
+        return msf(self.streams(), block_size, scattered=False, **changes)
 
 
 def msf(streams: Sequence[bytes], block_size: int = 512, *, scattered: bool = False, **changes: int) -> bytes:
@@ -294,8 +294,8 @@ def program() -> Pdb:
     """
     files = ["C:\\src\\main.c", "C:\\src\\inl.h"]
     _, offsets = names_stream(files)
-    low = inline_site(FIRST + 2, annotations(("line", 1), ("part", 8, 0x10)))
-    get = inline_site(FIRST + 1, annotations(("both", 8, 1), ("both", 8, 1), ("length", 0x10)), low)
+    low = inline_site(FIRST + 2, annotate(("line", 1), ("part", 8, 0x10)))
+    get = inline_site(FIRST + 1, annotate(("both", 8, 1), ("both", 8, 1), ("length", 0x10)), low)
     symbols = procedure("ns::run", 0x10, 0x40, block(0x18, 0x20, get))
     symbols += thunk("jump", 0x60, 5) + separated(0x70, 0x10, 0x10)
     text = checksums([offsets[name] for name in files])

@@ -11,7 +11,7 @@ from tests.forge.pdb import (
     FIRST,
     Module,
     Pdb,
-    annotations,
+    annotate,
     checksums,
     class_type,
     function_id,
@@ -24,6 +24,7 @@ from tests.forge.pdb import (
     program,
     string_id,
 )
+from whence._base.model import NameStyle
 from whence._base.source import Source
 from whence.objects.pdb import PdbFile
 from whence.pdb import CodeView
@@ -47,8 +48,8 @@ def of_function(inside: bytes, rows: bytes = b"", first_lines: list[tuple[int, i
     return Pdb(modules=[module], ids=[function_id("g"), function_id("h")], files=FILES)
 
 
-def opened(pdb: Pdb, **options: bool) -> whence.Binary:
-    return whence.open(pdb.forge(), **options)
+def opened(pdb: Pdb, *, columns: bool = False) -> whence.Binary:
+    return whence.open(pdb.forge(), columns=columns)
 
 
 def test_chains_of_inlined_calls_have_the_lines_of_each_level() -> None:
@@ -69,14 +70,15 @@ def test_chains_of_inlined_calls_have_the_lines_of_each_level() -> None:
 def test_a_table_of_one_module_answers_like_the_whole_table() -> None:
     modules = []
     for index in range(40):
-        site = inline_site(FIRST, annotations(("both", 4, 1), ("length", 8)))
+        site = inline_site(FIRST, annotate(("both", 4, 1), ("length", 8)))
         text = checksums([A, B]) + inlinees([(FIRST, CHECKSUM, 50)]) + lines(0x100 * index, 0x100, [(0, index + 1)])
         symbols = procedure(f"f{index}", 0x100 * index, 0x100, site)
         modules.append(Module(symbols, text, [(1, 0x100 * index, 0x100)], f"{index}.obj"))
     data = Pdb(modules=modules, ids=[function_id("g")], files=FILES).forge()
     with whence.open(data) as few, whence.open(data) as every:
         plan = few.plan((0x1000,))
-        assert (plan.read, plan.units) == ("near", (0,)) and len(few.lookup(0x1004)) == 2
+        assert (plan.read, plan.units) == ("near", (0,))
+        assert len(few.lookup(0x1004)) == 2
         every.table()
         for index in range(40):
             for offset in (0, 4, 12, 0xFF):
@@ -85,7 +87,7 @@ def test_a_table_of_one_module_answers_like_the_whole_table() -> None:
 
 
 def test_each_annotation_moves_code_line_and_file_as_the_format_says() -> None:
-    steps = [
+    steps: list[tuple[str, int] | tuple[str, int, int]] = [
         ("code", 0x10),  # line 100
         ("line", 5),
         ("code", 0x10),  # 0x20: line 105
@@ -96,7 +98,7 @@ def test_each_annotation_moves_code_line_and_file_as_the_format_says() -> None:
         ("both", 15, 0),  # 0x3f: a.c, line 100
         ("length", 0x200),  # 0x23f: cut at the end of the function
     ]
-    with opened(of_function(inline_site(FIRST, annotations(*steps)))) as binary:
+    with opened(of_function(inline_site(FIRST, annotate(*steps)))) as binary:
         inner = {offset: chain(binary, 0x1000 + offset)[:-1] for offset in range(0x100)}
     assert inner[0xF] == []
     assert inner[0x10] == inner[0x1F] == [("g", "b.h", 100)]
@@ -107,29 +109,29 @@ def test_each_annotation_moves_code_line_and_file_as_the_format_says() -> None:
 
 
 def test_numbers_of_two_and_four_bytes_are_read() -> None:
-    site = inline_site(FIRST, annotations(("line", 9000), ("both", 1, 100_000), ("length", 0x90)))
+    site = inline_site(FIRST, annotate(("line", 9000), ("both", 1, 100_000), ("length", 0x90)))
     with opened(of_function(site)) as binary:
         assert chain(binary, 0x1001) == [("g", "b.h", 109_100), ("f", "a.c", 1)]
         assert chain(binary, 0x1090) == [("g", "b.h", 109_100), ("f", "a.c", 2)]
 
 
 def test_a_call_within_two_lines_of_its_caller_has_both_as_its_line() -> None:
-    site = inline_site(FIRST, annotations(("code", 0x70), ("length", 0x20)))
+    site = inline_site(FIRST, annotate(("code", 0x70), ("length", 0x20)))
     with opened(of_function(site)) as binary:
         assert [chain(binary, vaddr)[1][2] for vaddr in (0x1070, 0x107F, 0x1080, 0x108F)] == [1, 1, 2, 2]
         assert chain(binary, 0x1090) == [("f", "a.c", 2)]
 
 
 def test_a_site_outside_the_site_around_it_is_left_out() -> None:
-    inner = inline_site(FIRST + 1, annotations(("code", 0x10), ("length", 0x20)))
-    outer = inline_site(FIRST, annotations(("code", 0x18), ("length", 8)), inner)
+    inner = inline_site(FIRST + 1, annotate(("code", 0x10), ("length", 0x20)))
+    outer = inline_site(FIRST, annotate(("code", 0x18), ("length", 8)), inner)
     with opened(of_function(outer)) as binary:
         assert [len(chain(binary, vaddr)) for vaddr in (0x1010, 0x1018, 0x101F, 0x1020)] == [1, 3, 3, 1]
 
 
 def test_a_later_site_at_the_same_code_replaces_an_earlier_one() -> None:
-    first = inline_site(FIRST, annotations(("code", 0x10), ("length", 0x10)))
-    second = inline_site(FIRST + 1, annotations(("code", 0x18), ("length", 0x10)))
+    first = inline_site(FIRST, annotate(("code", 0x10), ("length", 0x10)))
+    second = inline_site(FIRST + 1, annotate(("code", 0x18), ("length", 0x10)))
     with opened(of_function(first + second)) as binary:
         names = [chain(binary, 0x1000 + offset)[0][0] for offset in (0x10, 0x17, 0x18, 0x27, 0x28)]
     assert names == ["g", "g", "h", "h", "f"]
@@ -143,7 +145,7 @@ def test_hidden_lines_are_unknown_lines() -> None:
 
 def test_columns_are_read_on_request() -> None:
     rows = lines(0, 0x100, [(0, 7), (0x10, 8)], columns=[3, 9])
-    site = inline_site(FIRST, annotations(("column", 5), ("code", 0x40), ("length", 8)))
+    site = inline_site(FIRST, annotate(("column", 5), ("code", 0x40), ("length", 8)))
     with opened(of_function(site, rows), columns=True) as binary:
         assert [frame.column for frame in binary.lookup(0x1000)] == [3]
         assert [frame.column for frame in binary.lookup(0x1040)] == [5, 9]
@@ -152,19 +154,19 @@ def test_columns_are_read_on_request() -> None:
 
 
 def test_start_lines_are_those_of_declarations_and_of_first_rows() -> None:
-    site = inline_site(FIRST, annotations(("both", 8, 4), ("length", 8)))
+    site = inline_site(FIRST, annotate(("both", 8, 4), ("length", 8)))
     with opened(of_function(site)) as binary:
         assert [frame.start_line for frame in binary.lookup(0x1008)] == [100, 1]
 
 
 def test_names_have_their_scopes_or_none() -> None:
-    site = inline_site(FIRST + 1, annotations(("code", 8), ("length", 8)))
-    member = inline_site(FIRST + 2, annotations(("code", 16), ("length", 8)))
+    site = inline_site(FIRST + 1, annotate(("code", 8), ("length", 8)))
+    member = inline_site(FIRST + 2, annotate(("code", 16), ("length", 8)))
     ids = [string_id("a::b"), function_id("g<x::y>", FIRST), member_id("operator<<", FIRST)]
     module = Module(procedure("n::f", 0, 0x40, site + member), b"", [(1, 0, 0x40)])
     data = Pdb(modules=[module], ids=ids, types=[class_type("k::C<int>")], publics=forge.public("?f@n", 0)).forge()
 
-    def names(style: str) -> list[str]:
+    def names(style: NameStyle) -> list[str]:
         with whence.open(data, names=style) as binary:
             return [frame.function for vaddr in (0x1008, 0x1010) for frame in binary.lookup(vaddr)]
 
@@ -215,7 +217,8 @@ def test_one_damaged_module_costs_its_own_rest_and_is_reported() -> None:
         problems = binary.problems
     assert names == ["kept", "lined", "open", "site", "good"]
     for module, reason in enumerate(("symbol record", "lines is cut off", "symbol record", "damaged annotations")):
-        assert f"module {module}" in problems[module] and reason in problems[module], problems
+        assert f"module {module}" in problems[module], problems
+        assert reason in problems[module], problems
     assert len(problems) == 4
 
 
@@ -229,14 +232,14 @@ def test_a_program_that_was_rearranged_after_linking_is_refused() -> None:
 def test_calls_without_end_inside_each_other_are_read_to_a_limit() -> None:
     site = b""
     for _ in range(1000):
-        site = inline_site(FIRST, annotations(("code", 8), ("length", 8)), site)
+        site = inline_site(FIRST, annotate(("code", 8), ("length", 8)), site)
     with opened(of_function(site)) as binary:
         assert 200 < len(binary.lookup(0x1008)) <= 257
 
 
 def test_work_is_bounded_by_the_bytes_of_a_module() -> None:
-    many = annotations(*[("part", 1, 1)] * 15000)
-    inner = b"".join(inline_site(FIRST + 1, annotations(("code", 0), ("length", 0x7FFF))) for _ in range(2000))
+    many = annotate(*[("part", 1, 1)] * 15000)
+    inner = b"".join(inline_site(FIRST + 1, annotate(("code", 0), ("length", 0x7FFF))) for _ in range(2000))
     text = checksums([A, B]) + inlinees([(FIRST, CHECKSUM, 1)])
     module = Module(procedure("f", 0, 0x7FFF, inline_site(FIRST, many, inner)), text, [(1, 0, 0x7FFF)])
     data = Pdb(modules=[module], ids=[function_id("g"), function_id("h")], files=FILES).forge()
