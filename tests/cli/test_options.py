@@ -27,7 +27,7 @@ WRITE |= {"record", "demo", "completion"}
 ONE_MEANING = {"--return-addresses": {"addr", "columns", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
 LOCATOR_OPTIONS = {
     "--binary", "--archive-dir", "--store", "--debug-dir", "--sysroot", "--record-missing", "--debuginfod",
-    "--debuginfod-allow", "--cache-dir", "--cache-size", "--no-cache", "--jobs", "--verbose",
+    "--debuginfod-allow", "--symbol-server", "--cache-dir", "--cache-size", "--no-cache", "--jobs", "--verbose",
 }  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def test_a_given_file_that_can_not_be_read_is_an_error_at_once(tmp_path: Path) -
 
 
 def test_servers_need_a_cache_to_keep_their_files_in() -> None:
-    with pytest.raises(whence.WhenceError, match="needs a cache"):
+    with pytest.raises(whence.WhenceError, match="need a cache"):
         Locator(debuginfod="http://127.0.0.1:9")
 
 

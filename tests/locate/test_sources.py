@@ -259,8 +259,8 @@ def test_a_file_is_not_a_folder(keyword: str) -> None:
         ({"sources": [5]}, r"a source has a method find\(query, tried\), int has not"),
         ({"sysroot": 5}, "a path is a str or an os.PathLike, not int"),
         ({"cache": 5}, "a cache is a Cache, its folder or a function that returns one, not int"),
-        ({"debuginfod": 5}, "a debuginfod server is a URL or a client, not int"),
-        ({"debuginfod": [5]}, "a debuginfod server is a URL or a client, not int"),
+        ({"debuginfod": 5}, "a server is a URL or a client, not int"),
+        ({"debuginfod": [5]}, "a server is a URL or a client, not int"),
     ],
 )
 def test_a_value_of_another_type_is_refused(keywords: dict[str, Any], fault: str) -> None:

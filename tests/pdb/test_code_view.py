@@ -24,12 +24,15 @@ from tests.forge.pdb import (
     program,
     string_id,
 )
-from whence._base.model import NameStyle
 from whence._base.source import Source
 from whence.objects.pdb import PdbFile
 from whence.pdb import CodeView
 from whence.pdb.kernels.modules import LINKS_PER_BYTE
 from whence.ranges import StringSpace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence._base.model import NameStyle
 
 FILES = ["a.c", "b.h"]
 A, B = (names_stream(FILES)[1][name] for name in FILES)
