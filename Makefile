@@ -16,7 +16,7 @@ PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench guards fuzz
-.PHONY: checked go-versions machines sanitized shell-files docs wheels try-wheels release clean
+.PHONY: checked go-versions machines small-cores sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -107,6 +107,12 @@ machines: $(VENV)/.tested  ## stacks of other machines, by Debian's cross compil
 	  gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross libc6-dev-i386-cross \
 	  libc6-dev-ppc64el-cross libc6-dev-s390x-cross
 	@sh tests/data/machines/check.sh $(CURDIR)/$(VENV)/bin/python
+
+small-cores: $(VENV)/.tested  ## shrink cores of twenty real programs and compare what debuggers print (installs them)
+	@command -v redis-server memcached nginx node ruby lua5.4 php sqlite3 java musl-gcc >/dev/null || apt-get install -y \
+	  -qq --no-install-recommends redis-server memcached nginx-light nodejs ruby lua5.4 php-cli sqlite3 \
+	  openjdk-17-jre-headless musl-tools gcc-multilib gdb elfutils
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/data/small_cores/check.py $(BIN)/whence
 
 engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
 	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed

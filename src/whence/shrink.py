@@ -119,13 +119,17 @@ def shrink_core(
         for stack in stacks:
             kept.add_targets(stack, near)
     _add_threads(kept, elf)
+    if not mapped_files(elf):  # the starts of segments tell which files were mapped
+        kept.add_all((segment.vaddr, segment.vaddr + 1) for segment in elf.segments if segment.is_loaded)
     for entry in dump.files:
         if entry.offset == 0:
             _add_head(kept, entry.start)
     if not _add_loader(kept, elf):
         _add_static_debug(kept, elf, core.snapshot, locator)
     ranges = kept.ranges()
-    memory = sum(kept_range.end - kept_range.start for kept_range in ranges)
+    if not mapped_files(elf):
+        ranges = sorted((*ranges, *_bare_segments(elf)))
+    memory = sum(kept_range.end - kept_range.start for kept_range in ranges if kept_range.is_stored)
     if memory > elf.size:
         raise MapsError("", None, f"segments share bytes: {memory:,} bytes of memory in {elf.size:,}", path=elf.path)
     exact = kept.merged() if redact else []
@@ -191,7 +195,7 @@ class _Kept:
         last_of: dict[int, int] = {}
         for frame in stack.unwound.frames:
             piece = self.piece(frame.sp)
-            if piece is not None:
+            if piece is not None and self._flags[piece.start] & constants.PF_W:
                 first_of.setdefault(piece.start, frame.sp)
                 last_of[piece.start] = frame.sp
         for base, last in last_of.items():
@@ -212,7 +216,11 @@ class _Kept:
             words.update(values)
         if self._memory:
             low, high = self._starts[0], self._memory[-1].end
-            self.add_all((word, word + near) for word in words if low <= word < high and self.piece(word) is not None)
+            self.add_all((word, word + near) for word in words if low <= word < high and self._is_data(word))
+
+    def _is_data(self, address: int) -> bool:
+        piece = self.piece(address)
+        return piece is not None and not self._flags[piece.start] & constants.PF_X
 
     def merged(self, align: int = 1) -> list[tuple[int, int]]:
         """Return the kept ranges, in order and without overlaps, extended to multiples of `align`."""
@@ -237,6 +245,13 @@ class _Kept:
                     ranges.append(KeptRange(first, last, self._flags[piece.start]))
                 index += 1
         return ranges
+
+
+def _bare_segments(elf: ElfFile) -> Iterator[KeptRange]:
+    """Yield the segments of which the core has no bytes: a core without NT_FILE lists mapped files by them."""
+    for segment in elf.segments:
+        if segment.is_loaded and not segment.file_size:
+            yield KeptRange(segment.vaddr, segment.end, segment.flags, is_stored=False)
 
 
 def _add_threads(kept: _Kept, elf: ElfFile) -> None:

@@ -12,17 +12,24 @@ from pathlib import Path
 
 import pytest
 
+import whence
 from tests.forge.core import Mapped, core, status
+from tests.forge.elf import Segment as ForgedSegment
+from tests.forge.elf import forge
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
 from whence._base.errors import FormatError, MapsError
 from whence.cli.main import main
+from whence.dumps.core import read_core
 from whence.dumps.core_stream import copy_core
 from whence.dumps.core_writer import KeptRange, write_core
+from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.shrink import shrink_core
+from whence.symbolize.symbolizer import Symbolizer
 
+CORES = Path(__file__).parent.parent / "data" / "cores"
 SECRET = b"correct horse battery staple"
 # crashes with a string argument and 64 MB of other memory that has a secret
 SECRETIVE = """
@@ -158,6 +165,33 @@ def test_a_truncated_pipe_keeps_what_arrived(crash: tuple[Path, Path]) -> None:
 def full_memory(content: bytes, start: int, size: int) -> bytes:
     with ElfFile.from_bytes(content) as elf:
         return elf.read_vaddr(start, size)
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "arm", "i386", "ppc64le", "riscv64", "s390x"])
+def test_cores_of_every_machine_keep_their_stacks(machine: str, tmp_path: Path) -> None:
+    small, program = tmp_path / "small", str(CORES / machine)
+    assert main(["core", str(CORES / f"{machine}.core"), "--shrink", "-o", str(small), "--binary", program]) == 0
+    stacks = []
+    for path in (CORES / f"{machine}.core", small):
+        with Symbolizer(locator=Locator(files=[program])) as symbolizer:
+            stacks.append(whence.Core(path, programs=[program]).stacks(symbolizer))
+    assert stacks[0] == stacks[1]
+    assert len(stacks[0][0].frames) == 7
+
+
+def test_a_mapping_of_which_some_pages_are_kept_is_whole() -> None:
+    page = forge([], [ForgedSegment(constants.PT_LOAD, 5, file_offset=0, vaddr=0x400000, file_size=0x9000)])
+    mapped = [
+        Mapped(0x400000, 0x401000, "/app", 0, 5, page),
+        Mapped(0x401000, 0x409000, load=False),
+        Mapped(0x500000, 0x501000, flags=6, memory=b"x" * 64),
+    ]
+    content = bytearray(core(mapped, [status(1, 0x408000, 0x500000)]))
+    number = content.index(struct.pack("<QQQ", 0x400000, 0x401000, 0))  # in NT_FILE
+    content[number + 8 : number + 16] = struct.pack("<Q", 0x409000)
+    with ElfFile.from_bytes(bytes(content)) as elf:
+        (mapping,) = (one for one in read_core(elf).snapshot.mappings if one.path == "/app")
+    assert (mapping.start, mapping.end) == (0x400000, 0x409000)
 
 
 def test_large_segments_share_a_limit() -> None:

@@ -251,14 +251,20 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
         mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
         rows.append((mapping, file))
 
+    added = set[FileEntry]()
     for start, segment in loads.items():
         end = start + segment.memory_size
         if segment.executable and start < end <= 1 << 64:
             index = bisect_right(starts, start) - 1
             entry = mapped[index] if index >= 0 and start < mapped[index].end else None
+            if entry is not None:  # a small core may have only some pages
+                start, end = entry.start, entry.end
+                if entry in added:
+                    continue
+                added.add(entry)
             add(start, end, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
     for entry in mapped:
-        if entry.start not in loads and entry.start < entry.end:
+        if entry.start not in loads and entry not in added and entry.start < entry.end:
             add(entry.start, entry.end, READ | EXECUTE, entry)
             mapping, file = rows[-1]
             if file is not None and file.mapper is not None and not file.mapper.is_of_segment(mapping):

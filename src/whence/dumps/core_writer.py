@@ -24,11 +24,17 @@ COPIED_AT_ONCE = 1 << 20  # bytes
 
 
 class KeptRange(NamedTuple):
-    """Memory [start, end) of one segment with its flags (PF_R, PF_W, PF_X)."""
+    """Memory [start, end) of one segment with its flags (PF_R, PF_W, PF_X), and whether the core has its bytes."""
 
     start: int
     end: int
     flags: int
+    is_stored: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of bytes in the file."""
+        return self.end - self.start if self.is_stored else 0
 
 
 def write_core(
@@ -50,10 +56,11 @@ def write_core(
     Raises OSError.
     """
     written = file.write(core_head(like, notes, ranges))
-    for start, end, _ in ranges:
-        written += file.write(bytes(-written % PAGE))
-        for address in range(start, end, COPIED_AT_ONCE):
-            written += file.write(read(address, min(COPIED_AT_ONCE, end - address)))
+    for kept in ranges:
+        if kept.is_stored:
+            written += file.write(bytes(-written % PAGE))
+            for address in range(kept.start, kept.end, COPIED_AT_ONCE):
+                written += file.write(read(address, min(COPIED_AT_ONCE, kept.end - address)))
     return written
 
 
@@ -67,8 +74,8 @@ def core_head(like: ElfFile, notes: Sequence[bytes], ranges: Sequence[KeptRange]
     headers_end = header_size + count * segment_size
     is_extended = count >= constants.PN_XNUM
 
-    def segment(type_: int, flags: int, offset: int, vaddr: int, size: int, align: int) -> bytes:
-        memory_size = size if type_ == constants.PT_LOAD else 0
+    def segment(type_: int, flags: int, offset: int, vaddr: int, size: int, memory_size: int) -> bytes:
+        align = PAGE if type_ == constants.PT_LOAD else NOTE_ALIGN
         if bits == layout.ELF64:
             return struct.pack(segment_form, type_, flags, offset, vaddr, 0, size, memory_size, align)
         return struct.pack(segment_form, type_, offset, vaddr, 0, size, memory_size, flags, align)
@@ -92,12 +99,12 @@ def core_head(like: ElfFile, notes: Sequence[bytes], ranges: Sequence[KeptRange]
     parts = [bytes(like.data[: constants.EI_NIDENT]), header]
     offset = headers_end + (section_size if is_extended else 0)
     for note in notes:
-        parts.append(segment(constants.PT_NOTE, 0, offset, 0, len(note), NOTE_ALIGN))
+        parts.append(segment(constants.PT_NOTE, 0, offset, 0, len(note), 0))
         offset += len(note)
     offset += -offset % PAGE
-    for start, end, flags in ranges:
-        parts.append(segment(constants.PT_LOAD, flags, offset, start, end - start, PAGE))
-        offset += end - start + (start - end) % PAGE
+    for kept in ranges:
+        parts.append(segment(constants.PT_LOAD, kept.flags, offset, kept.start, kept.size, kept.end - kept.start))
+        offset += kept.size + -kept.size % PAGE
     if is_extended:  # sh_size: number of sections, sh_info: number of program headers
         parts.append(struct.pack(mark + layout.SECTION[bits], 0, 0, 0, 0, 0, 1, 0, count, 0, 0))
     return b"".join((*parts, *notes))
