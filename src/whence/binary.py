@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
-    from whence.listing import Listing, SourceOptions
+    from whence.listing import Listing, SourceOptions, Sources
+    from whence.listing.build import CodeReader
     from whence.listing.model import ListingOptions
     from whence.locate.debug_files import Completion, DebugFiles
     from whence.objects.interface import ObjectFile
@@ -80,6 +81,10 @@ class Binary(Closing):
         self._shards: Lru[tuple[int, ...], Table] = Lru(SHARDS_KEPT)
         self._planner: Planner | None = None
         self._lock = Lock()
+        self._readers: dict[tuple[str | None, str], CodeReader] = {}  # by path of the code and syntax
+        self._code_files: list[ObjectFile] = []  # opened for them
+        self._sources: tuple[SourceOptions | None, Sources] | None = None
+        self._code_lock = Lock()  # disassemblers are not for several threads
         self._closed = False
 
     @classmethod
@@ -375,35 +380,51 @@ class Binary(Closing):
 
     def listing_of(self, function: Range | None, spans: list[tuple[int, int]], options: ListingOptions) -> Listing:
         """Return the listing of some code, [start, end) in vaddrs, of a function if that is known."""
-        from whence.listing.build import CodeReader, has_code, listing
-        from whence.listing.sources import Sources
+        from whence.listing.build import listing
 
-        own = self.producers.elf if self.producers is not None else None
-        debug = self.producers.debug_elf if self.producers is not None else None
-        other = None if options.code is None or options.lines else open_elf(options.code)
-        elf = own if other is None else other
-        try:
-            if other is not None and self.build_id and other.build_id not in ("", self.build_id):
-                raise Mismatch(f"the build-id is {other.build_id}, expected {self.build_id}").in_file(other.path)
-            reader = None
-            is_in_memory = elf is None or not has_code(elf)
-            if elf is not None and not options.lines and not is_in_memory:
-                reader = CodeReader.of_file(elf, debug, demangle=self._demangle, syntax=options.syntax)
-            elif options.memory is not None and not options.lines:
-                reader = CodeReader.of_memory(options.memory, debug, demangle=self._demangle, syntax=options.syntax)
-            table = self.table_for([start for start, _ in spans])
-            out = listing(
-                spans, table, reader, function=function, options=options,
-                sources=Sources(options.sources, self.build_id, debug),
-            )  # fmt: skip
-        finally:
-            if other is not None:
-                other.close()
-        if options.memory is not None and reader is not None and is_in_memory:
-            out.notes.append(f"the code is from {options.memory.origin}")
+        table = self.table_for([start for start, _ in spans])
+        with self._code_lock:
+            self._still_open()
+            reader = None if options.lines else self._reader(options)
+            sources = self._sources_of(options.sources)
+            out = listing(spans, table, reader, function=function, options=options, sources=sources)
         if reader is None and not options.lines:
             out.notes.append("no instructions: the file has no code, give the executable")
+        elif reader is not None and reader.origin:
+            out.notes.append(f"the code is from {reader.origin}")
         return out
+
+    def _reader(self, options: ListingOptions) -> CodeReader | None:
+        """Return what disassembles the code: of the executable, or in memory. None if there is no code."""
+        from whence.listing.build import CodeReader, has_code
+
+        key = None if options.code is None else os.fspath(options.code), options.syntax
+        reader = self._readers.get(key)
+        if reader is not None:
+            return reader
+        own = self.producers.elf if self.producers is not None else None
+        debug = self.producers.debug_elf if self.producers is not None else None
+        elf = own
+        if options.code is not None:
+            elf = open_elf(options.code)
+            self._code_files.append(elf)
+            if self.build_id and elf.build_id not in ("", self.build_id):
+                raise Mismatch(f"the build-id is {elf.build_id}, expected {self.build_id}").in_file(elf.path)
+        if elf is not None and has_code(elf):
+            reader = CodeReader.of_file(elf, debug, demangle=self._demangle, syntax=options.syntax)
+            self._readers[key] = reader
+        elif options.memory is not None:  # differs from process to process
+            reader = CodeReader.of_memory(options.memory, debug, demangle=self._demangle, syntax=options.syntax)
+        return reader
+
+    def _sources_of(self, options: SourceOptions | None) -> Sources:
+        """Return the source files; those found are kept for the next listing with the same options."""
+        from whence.listing.sources import Sources
+
+        if self._sources is None or self._sources[0] is not options:
+            debug = self.producers.debug_elf if self.producers is not None else None
+            self._sources = options, Sources(options, self.build_id, debug)
+        return self._sources[1]
 
     def explain(self, vaddr: int, *, mapped: str = "") -> Explanation:
         """Return each step from a vaddr to its frames, or what is missing and may help. Prints one step per line.
@@ -436,6 +457,12 @@ class Binary(Closing):
 
     def close(self) -> None:
         """Close every file and table."""
+        with self._code_lock:
+            self._readers.clear()
+            self._sources = None
+            for file in self._code_files:
+                file.close()
+            self._code_files.clear()
         with self._lock:
             self._closed = True
             for table in self._shards.values():

@@ -61,11 +61,9 @@ def parts_of(table: Table, vaddr: int) -> list[Range]:
     first = table[answer.range_index[-1]]
     parts = [first]
     if first.file and first.start_line:
-        found = at_starts(table)
-        rows = compress(range(len(found.range_index)), map(first.function.__eq__, found.function))
-        for index in sorted({found.range_index[row] for row in rows} - {answer.range_index[-1]}):
+        for index in table.namesakes(answer.range_index[-1]):
             part = table[index]
-            if not part.depth and declaration(part) == declaration(first):
+            if part.vaddr != first.vaddr and declaration(part) == declaration(first):
                 parts.append(part)
     return parts
 

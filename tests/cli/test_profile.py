@@ -66,6 +66,17 @@ def test_coverage_prints_a_row_for_each_binary_with_reason_and_remedy(
     assert "60.0 % of the frames in samples have names" in said
 
 
+@pytest.mark.parametrize("output", ["--top", "--flamegraph"])
+def test_a_table_and_a_page_say_what_would_name_the_rest(
+    output: str, profile: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    value = "5" if output == "--top" else str(tmp_path / "x.html")
+    assert main(["profile", str(profile), output, value]) == 0
+    assert "in.pb.gz: libvendor.so: 1 without a name (no-file): give the file" in capfd.readouterr().err
+    assert main(["profile", str(profile), output, value, "--coverage"]) == 0
+    assert "in.pb.gz: libvendor.so" not in capfd.readouterr().err
+
+
 def test_a_gate_fails_below_its_percentage(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(profile), "--fail-under", "60"]) == 0
     assert main(["profile", str(profile), "--fail-under", "61"]) == 1

@@ -46,6 +46,10 @@ LINE_MAX = 1 << 16  # bytes kept of a line
 MOST_AT_ONCE = 1 << 24  # bytes of stdin read before the first answer
 PAUSE = 0.02  # seconds to wait for more after a full block
 NO_FRAMES = b'"frames": [], "reason": '
+OUTSIDE = (
+    "an address is outside the file's code: give addresses that nm and objdump print; whence pid PID ADDRESS... names "
+    "those of a process"
+)
 
 
 def configure(parser: Parser) -> None:
@@ -207,6 +211,7 @@ def answer_object(path: str, words: list[str], options: Namespace) -> int:
             responder.answer_lines(queries, lines)
             for problem in binary.problems[:5]:
                 print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
+            responder.report_unnamed(path)
             return SOME_UNKNOWN if responder.unknown else ANSWERED
     except KeyboardInterrupt:  # a thread may still be reading the file
         raise
@@ -336,7 +341,8 @@ class Responder:
         self.jobs = options.jobs
         self.back = options.return_addresses
         self.raw_names = options.no_demangle
-        self.unknown = 0
+        self.unknown = self.unnamed = 0  # lines without a name; those of them that are addresses
+        self._has_outside = False  # an address is below or above all code
         self._renderer: tuple[object, Renderer] | None = None
         self._code: list[range] | None = None  # vaddrs of code segments, computed on first use
 
@@ -418,9 +424,32 @@ class Responder:
     def _count(self, unknown: int, queries: Queries) -> None:
         """Count lines without a name, and report lines that are not an address."""
         self.unknown += unknown
-        if unknown:
-            for line in queries.bad_lines():
-                complain(f"'{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", "whence addr")
+        if not unknown:
+            return
+        bad_lines = queries.bad_lines()
+        for line in bad_lines:
+            complain(f"'{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", "whence addr")
+        self.unnamed += unknown - len(bad_lines)
+        if unknown > len(bad_lines) and not self._has_outside and not self.binary.is_archive:
+            vaddrs: Sequence[int] = queries.vaddrs
+            if bad_lines:
+                vaddrs = [vaddr for vaddr, is_bad in zip(vaddrs, queries.is_bad, strict=True) if not is_bad]
+            self._has_outside = any(map(self._is_outside, (min(vaddrs), max(vaddrs))))
+
+    def report_unnamed(self, path: str) -> None:
+        """Say on stderr what to do about addresses without a name, if a debug file or other addresses would help."""
+        if not self.unnamed or self.style == "json":
+            return
+        from whence._base.reasons import Missing, Reason, remedy_for
+
+        producers = self.binary.producers
+        assert producers is not None
+        reason, build_id = producers.why_unnamed(), producers.elf.build_id
+        if self._has_outside:
+            complain(f"{path}: {OUTSIDE}")
+        elif reason is Reason.NO_DEBUG_FILE:
+            remedy = remedy_for(Missing(reason), os.path.abspath(path), build_id)
+            complain(f"{path}: {reason.sentence}: {remedy}")
 
     def _new_renderer(self, table: Table) -> Renderer:
         from whence.lidia.render import Renderer
@@ -429,6 +458,15 @@ class Responder:
         names = None if self.raw_names else readable
         return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)
 
+    def _is_outside(self, address: int) -> bool:
+        """Return True if an address is in no code segment of an object file that has segments."""
+        producers = self.binary.producers
+        assert producers is not None
+        if self._code is None:
+            segments = producers.elf.code_segments()
+            self._code = [range(segment.vaddr, segment.vaddr + segment.memory_size) for segment in segments]
+        return bool(producers.elf.segments) and not any(address - self.back in code for code in self._code)
+
     def _with_reason(self, line: bytes, address: int) -> bytes:
         """Return a JSON answer without frames with the reason that the ELF file gives."""
         head, separator, _ = line.partition(NO_FRAMES)
@@ -436,14 +474,9 @@ class Responder:
             return line + b"\n"
         from whence._base.reasons import Reason
 
-        vaddr = address - self.back
         producers = self.binary.producers
         assert producers is not None
-        if self._code is None:
-            segments = producers.elf.code_segments()
-            self._code = [range(segment.vaddr, segment.vaddr + segment.memory_size) for segment in segments]
-        outside = producers.elf.segments and not any(vaddr in code for code in self._code)
-        reason = Reason.OUTSIDE_SEGMENTS if outside else producers.why_unnamed()
+        reason = Reason.OUTSIDE_SEGMENTS if self._is_outside(address) else producers.why_unnamed()
         return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 
 

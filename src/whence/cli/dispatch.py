@@ -93,7 +93,8 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
     command = [path if word == FILE else word for word in line] + rest
     if kind is PROFILE and not any(word.partition("=")[0] in PROFILE_OUTPUTS for word in rest):
         command += ["--top", "20"]
-    complain(f"{path} is {kind.what}: running whence {shlex.join(command)}")
+    hint = " (-o OUT.html draws a flame graph)" if kind is PROFILE and "--top" in command else ""
+    complain(f"{path} is {kind.what}: running whence {shlex.join(command)}{hint}")
     return command
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse, naming
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.profile_output import (
@@ -27,6 +28,8 @@ from whence.cli.profile_output import (
 )
 from whence.cli.progress import Progress
 from whence.cli.source_options import add_assembly_options, add_source_options
+
+REMEDIES = 3  # files whose remedy is printed after a table or a page
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -138,11 +141,13 @@ def run(options: Namespace) -> int:
     shown, files = named(profile, options)
     report_notes(profile.notes[notes:], title)
     write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
-    if not reports(options):
-        return ANSWERED
     from whence.profiles.coverage import Report
 
     report = Report(profile, files)
+    if not options.coverage and not options.json and not options.quiet and (format == "top" or options.flamegraph):
+        report_remedies(report, title)
+    if not reports(options):
+        return ANSWERED
     print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
     return SOME_UNKNOWN if report_shortfall(report, options) else ANSWERED
 
@@ -242,6 +247,20 @@ def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profil
     base = read_one(options.base, options)
     name(base, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
     return profile.diff(base, normalize=options.normalize)
+
+
+def report_remedies(report: Report, title: str) -> None:
+    """Print on stderr what would name the rest of the files that have most samples without a name."""
+    rows = [row for row in report if row.path and row.missing and row.named < row.samples]
+    rows.sort(key=lambda row: row.named - row.samples)
+    for row in rows[:REMEDIES]:
+        missing, count = row.missing[0]
+        what = f"{count:,} without a name ({missing.reason.word})"
+        print(
+            f"whence profile: {plain(title)}: {plain(row.name)}: {what}: {plain(row.remedy(missing))}", file=sys.stderr
+        )
+    if len(rows) > REMEDIES:
+        print(f"whence profile: {plain(title)}: {len(rows) - REMEDIES} more files: see --coverage", file=sys.stderr)
 
 
 def print_report(report: Report, options: Namespace, stream: TextIO) -> None:

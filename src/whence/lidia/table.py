@@ -282,6 +282,12 @@ class Table(Closing):
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
 
+    def namesakes(self, index: int) -> list[int]:
+        """Return the indexes of the functions with the same stored name as the range at an index, in order."""
+        rows: list[int] = self._rows().namesakes(index)
+        self.check()
+        return rows
+
     def unwind(self) -> UnwindTables | None:
         """Return the unwind tables (`lidia create --unwind`) as views; None if the archive has none.
 

@@ -30,11 +30,17 @@ class CodeReader:
         disassembler: for the machine.
         targets: the names of the addresses in operands.
         read: returns bytes of code by vaddr and size, or raises.
+        origin: where the code is from, if not from a file.
     """
 
-    def __init__(self, disassembler: Disassembler, targets: References, read: Callable[[int, int], bytes]) -> None:
+    def __init__(
+        self, disassembler: Disassembler, targets: References, read: Callable[[int, int], bytes], origin: str = ""
+    ) -> None:
         self._disassembler, self._read = disassembler, read
-        self.targets = targets
+        self.targets, self.origin = targets, origin
+
+    def __repr__(self) -> str:
+        return f"<CodeReader of {self.origin or 'a file'}>"
 
     @classmethod
     def of_file(
@@ -64,7 +70,8 @@ class CodeReader:
     ) -> CodeReader:  # fmt: skip
         """Return a reader of the code in memory; `file` has its symbols, but not its code. Raises like `of_file`."""
         targets = memory.targets or (References(memory.machine) if file is None else Targets(file, None, demangle))
-        return cls(Disassembler(memory.machine, memory.bits, memory.order, syntax), targets, memory.read)
+        disassembler = Disassembler(memory.machine, memory.bits, memory.order, syntax)
+        return cls(disassembler, targets, memory.read, memory.origin)
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """Return the instructions of [start, end) without frames. Raises ElfError if the file has no code there."""

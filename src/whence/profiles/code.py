@@ -15,6 +15,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
@@ -33,6 +34,7 @@ from whence.symbolize import Symbolizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from whence._base.budget import Budget
     from whence.binary import Binary
     from whence.listing import SourceOptions
     from whence.profiles.binaries import Binaries
@@ -47,8 +49,81 @@ class FunctionCosts:
     def __init__(self, mapping: int) -> None:
         self.tree = LineCosts()
         self.mapping = mapping
-        self.self = self.cost = 0
+        self.self = self.total = 0
         self.line = 0
+
+
+class FunctionLines:
+    """The costs of the lines of functions, added up over stacks.
+
+    Args:
+        profile: a profile whose locations have names.
+        budget: is charged with the memory of lines.
+        matches: returns True for the names of functions that are needed.
+    """
+
+    def __init__(self, profile: ProfileData, budget: Budget, matches: Callable[[str], bool]) -> None:
+        self.functions: dict[tuple[str, str], FunctionCosts] = {}  # by function and file
+        self._profile, self._budget = profile, budget
+        self._matches = cache(matches)
+        self._cells: list[LineCosts | FunctionCosts] = []  # what has a total: lines and functions
+        self._numbers: dict[int, int] = {}  # of cells, by id
+        self._frames = profile.frames
+        self._cells_of: list[list[int] | None] = [None] * len(profile.address)  # of locations
+        self._leaves: dict[int, list[tuple[FunctionCosts, LineCosts, bool]]] = {}  # innermost lines of locations
+
+    def _number(self, cell: LineCosts | FunctionCosts) -> int:
+        number = self._numbers.setdefault(id(cell), len(self._cells))
+        if number == len(self._cells):
+            self._cells.append(cell)
+        return number
+
+    def _cells_at(self, location: int) -> list[int]:
+        """Return the numbers of the lines and functions that a location is in."""
+        cells: dict[int, None] = {}
+        leaves = self._leaves[location] = []
+        frames = self._frames[location]
+        for index, frame in enumerate(frames):
+            if not self._matches(frame.function):
+                continue
+            function = self.functions.get((frame.function, frame.file))
+            if function is None:
+                function = FunctionCosts(self._profile.mapping[location])
+                self.functions[frame.function, frame.file] = function
+            function.line = function.line or frame.start_line
+            self._budget.charge(NODE * (index + 1))
+            path = function.tree.nodes(frames[: index + 1])
+            cells.update(dict.fromkeys(map(self._number, path)))
+            cells[self._number(function)] = None
+            leaves.append((function, path[-1], index == 0))
+        return list(cells)
+
+    def add_up(self, weights: array[int]) -> None:
+        """Add the values of stacks to the costs of their lines; a line that is twice in a stack counts once."""
+        samples, cells_of = self._profile.samples, self._cells_of
+        sums: list[int] = [0] * len(self._cells)
+        last: list[int] = [-1] * len(self._cells)
+        stack_of, first = samples.stack, samples.first
+        for stack, value in enumerate(weights):
+            if not value:
+                continue
+            begin, end = first[stack], first[stack + 1]
+            for location in stack_of[begin:end]:
+                cells = cells_of[location]
+                if cells is None:
+                    cells = cells_of[location] = self._cells_at(location)
+                    sums += [0] * (len(self._cells) - len(sums))
+                    last += [-1] * (len(self._cells) - len(last))
+                for cell in cells:
+                    if last[cell] != stack:
+                        last[cell] = stack
+                        sums[cell] += value
+            if begin < end:
+                for function, line, innermost in self._leaves[stack_of[begin]]:
+                    line.self += value
+                    function.self += value if innermost else 0
+        for found, total in zip(self._cells, sums, strict=True):
+            found.total += total
 
 
 def weights_of(profile: ProfileData, kind: int) -> array[int]:
@@ -84,48 +159,9 @@ def listings(
     kind = profile.default_type if kind is None else kind
     weights = weights_of(profile, kind)
     budget = bounds.writing(profile.stored, "lines of functions")
-    found: dict[tuple[str, str], FunctionCosts] = {}
-    nodes_of: dict[int, list[tuple[FunctionCosts, list[LineCosts], bool]]] = {}
-    is_match: dict[str, bool] = {}
-
-    def nodes(location: int) -> list[tuple[FunctionCosts, list[LineCosts], bool]]:
-        """Return for each matching frame its function, the nodes inward from it, and True if it is innermost."""
-        out = []
-        frames = profile.frames[location]
-        for index, frame in enumerate(frames):
-            matching = is_match.get(frame.function)
-            if matching is None:
-                matching = is_match[frame.function] = matches(frame.function) is not None
-            if not matching:
-                continue
-            function = found.get((frame.function, frame.file))
-            if function is None:
-                function = FunctionCosts(profile.mapping[location])
-                found[frame.function, frame.file] = function
-            function.line = function.line or frame.start_line
-            budget.charge(NODE * (index + 1))
-            out.append((function, function.tree.nodes(frames[: index + 1]), index == 0))
-        return out
-
-    samples = profile.samples
-    for stack, value in enumerate(weights):
-        if not value:
-            continue
-        seen: set[int] = set()
-        for position, location in enumerate(samples.locations_of(stack)):
-            if location not in nodes_of:
-                nodes_of[location] = nodes(location)
-            for function, path, innermost in nodes_of[location]:
-                for node in path:
-                    if id(node) not in seen:
-                        seen.add(id(node))
-                        node.total += value
-                if not position:
-                    path[-1].self += value
-                    function.self += value if innermost else 0
-                if id(function) not in seen:
-                    seen.add(id(function))
-                    function.cost += value
+    costs = FunctionLines(profile, budget, lambda function: matches(function) is not None)
+    costs.add_up(weights)
+    found = costs.functions
     type, total = type_of(profile, kind), sum(weights)
     sources_of: dict[int, Sources] = {}
 
@@ -137,8 +173,8 @@ def listings(
 
     return [
         listed(key, function, type.type or "samples", type.unit, total, sources_in(function.mapping))
-        for key, function in sorted(found.items(), key=lambda item: (-abs(item[1].cost), item[0]))
-        if function.cost or function.self
+        for key, function in sorted(found.items(), key=lambda item: (-abs(item[1].total), item[0]))
+        if function.total or function.self
     ]
 
 
@@ -162,7 +198,7 @@ def listed(
     key: tuple[str, str], function: FunctionCosts, type: str, unit: str, total: int, sources: Sources
 ) -> Listing:
     """Return the listing of one function."""
-    out = Listing(*key, function.line, type=type, unit=unit, self_cost=function.self, cost=function.cost, total=total)
+    out = Listing(*key, function.line, type=type, unit=unit, self_cost=function.self, cost=function.total, total=total)
     out.sources = function.tree.sources(sources, out.notes)
     out.lines = list(function.tree.lines(out.sources))
     return out

@@ -56,6 +56,22 @@ class StoredRows:
         fields: list = [field(self._v, index, number) for number in range(RANGE_FIELDS)]
         return (vaddr_of(self._v, index), *fields, source_of(self._v, index))
 
+    def namesakes(self, index: cython.Py_ssize_t):
+        """Return the indexes of the functions (ranges of depth 0) whose name is stored once with that of a range.
+
+        Raises ValueError for an index out of bounds.
+        """
+        belong(0 <= index < self._view.count)
+        name: cython.ulonglong = field(self._v, index, FUNCTION)
+        row: cython.Py_ssize_t
+        out: list = []
+        work: cython.Py_ssize_t = 0
+        for row in range(self._view.count):
+            handle_signals(cython.address(work), 1)
+            if field(self._v, row, FUNCTION) == name and field(self._v, row, DEPTH) == 0:
+                out.append(row)
+        return out
+
     def columns(self, index: cython.Py_ssize_t):
         """Return the columns and the discriminators of a range's line entries, then those of its call; 0 if unknown.
 
