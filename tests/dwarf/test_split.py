@@ -21,8 +21,9 @@ from whence._base.errors import DwarfError
 from whence._base.model import FrameStart
 from whence._base.window import Window
 from whence.dwarf import DebugInfo, Unit
+from whence.dwarf.die_reader import SPLIT_UNITS_KEPT
 from whence.dwarf.split import read_index
-from whence.dwarf.variables import SPLIT_UNITS_KEPT, Variables
+from whence.dwarf.variables import Variables
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.ranges import StringSpace

@@ -54,6 +54,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711",
         "whence core core.4711 --binary app --style gdb",
         "whence core app core.4711                        the same program, in gdb's order",
+        "whence core core.4711 --locals                   with arguments and local variables",
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
@@ -120,6 +121,6 @@ def run(options: Namespace) -> int:
             return show_goroutines(
                 About.core(core), goroutines, as_json=options.json, system=options.system, is_live=False
             )
-        stacks = core.stacks(symbolizer, tids=tids, scan=options.scan)
+        stacks = core.stacks(symbolizer, tids=tids, scan=options.scan, variables=options.locals)
         about = About.core(core)
         return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)

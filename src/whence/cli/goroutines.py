@@ -34,6 +34,7 @@ def check_goroutine_options(options: Namespace) -> None:
     given = {
         "--thread": options.thread != "all",
         "--registers": options.registers,
+        "--locals": options.locals,
         "--scan": options.scan,
         "--style": options.style != "whence",
         "addresses": bool(options.addresses),

@@ -64,6 +64,7 @@ def configure(parser: Parser) -> None:
     add_locator_options(parser)
     parser.examples(
         "whence pid 4711 --stop                                       the stack of every thread",
+        "whence pid 4711 --stop --locals                              with arguments and local variables",
         "whence pid redis-server --stop                               the only process of that name",
         "whence pid 4711 0x55d0c0de1170                               name an address",
         "whence pid 4711 --every 0.01 --for 10 --flamegraph cpu.html  a profile",
@@ -84,6 +85,8 @@ def run(options: Namespace) -> int:
         return sample_profile(options)
     if options.output is not None or options.flamegraph or options.open or options.format or options.top is not None:
         raise WrongUse("-o, --flamegraph, --open, --format and --top need a profile: add --every or --for")
+    if options.locals and not options.stop:
+        raise WrongUse("--locals needs --stop: the threads are stopped while their stacks are copied")
     if options.goroutines and not options.stop:
         raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
@@ -109,7 +112,7 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
         about = About.process(process.pid, process.directory)
         goroutines = process.goroutines(symbolizer, system=options.system)
         return show_goroutines(about, goroutines, as_json=options.json, system=options.system, is_live=True)
-    stacks = process.stacks(symbolizer, tids=tids, scan=options.scan)
+    stacks = process.stacks(symbolizer, tids=tids, scan=options.scan, variables=options.locals)
     about = About.process(process.pid, process.directory)
     return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
 

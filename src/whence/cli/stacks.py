@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from time import localtime, strftime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.streams import complain
 from whence._base.words import plain
@@ -21,6 +21,9 @@ from whence.symbolize import Core, NamedFrame, Reason, Stack
 from whence.symbolize.stacks import ending, gdb_lines, with_gap
 from whence.unwind import End, FoundBy
 
+if TYPE_CHECKING:
+    from whence.types.model import Variable
+
 REGISTERS_A_LINE = 3
 
 
@@ -28,6 +31,7 @@ def add_stack_options(parser: ArgumentParser) -> None:
     """Add the options that select and format stacks."""
     parser.add_argument("--thread", metavar="TID", default="all", help='print the stack of one thread (default: "all")')
     parser.add_argument("--registers", action="store_true", help="also print the registers of each thread")
+    parser.add_argument("--locals", action="store_true", help="also print arguments and local variables of each frame")
     parser.add_argument("--scan", action="store_true", help="guess missing callers from words on the stack")
     parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="form of the text")
 
@@ -132,9 +136,10 @@ class StackLines:
                 number += stack.skipped
                 continue
             key = frame.pc, frame.place.address, frame.found_by
-            if key not in self._lines:
-                self._lines[key] = frame_lines(frame)
-            head, *functions = self._lines[key]
+            lines = None if frame.variables else self._lines.get(key)
+            if lines is None:
+                lines = self._lines[key] = frame_lines(frame)
+            head, *functions = lines
             yield f"  #{number:<2} {head}"
             yield from functions
             number += 1
@@ -145,7 +150,19 @@ def frame_lines(frame: NamedFrame) -> list[str]:
     """Return address, location and method of a frame in a line, and an indented line for each function."""
     head, *functions = as_lines(frame.place)
     guess = ", a guess" if frame.found_by is FoundBy.SCAN else ""
-    return [f"{head} [{frame.found_by}{guess}]", *(f"  {line}" for line in functions)]
+    lines = [f"{head} [{frame.found_by}{guess}]"]
+    for index, line in enumerate(functions):
+        lines.append(f"  {line}")
+        if index < len(frame.variables):
+            lines += variable_lines(frame.variables[index])
+    return lines
+
+
+def variable_lines(variables: Sequence[Variable]) -> Iterator[str]:
+    """Yield arguments, then local variables, a line each: name, type and value."""
+    for variable in sorted(variables, key=lambda one: not one.is_argument):
+        mark = "argument " if variable.is_argument else ""
+        yield f"        {mark}{plain(variable.name)}: {plain(variable.type)} = {plain(str(variable.value))}"
 
 
 def register_lines(stack: Stack) -> Iterator[str]:
@@ -169,13 +186,17 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
         fields["registers"] = {name: hex(value) for name, value in stack.registers.items()}
     frames: list[dict[str, object]] = []
     for frame in stack.frames:
+        variables = [[variable.as_object() for variable in function] for function in frame.variables]
         location = as_object(frame.place)
         functions = location.pop("frames")
         assert isinstance(functions, list)
         head = {"found_by": str(frame.found_by), "sp": hex(frame.sp), "signal_trampoline": frame.is_trampoline}
         head["guess"] = frame.found_by is FoundBy.SCAN
         unnamed = {"function": "", "file": "", "line": 0, "start_line": 0, "inlined": False, "source": ""}
-        frames += [{**function, **location, **head} for function in functions or [unnamed]]
+        named = [{**function, **location, **head} for function in functions or [unnamed]]
+        for entry, of_function in zip(named, variables, strict=False):
+            entry["variables"] = of_function
+        frames += named
     fields["frames"] = frames
     fields["end"], fields["detail"], fields["skipped"] = str(stack.end), stack.detail, stack.skipped
     if stack.name or stack.state:

@@ -50,6 +50,8 @@ HEADS_TIMES, HEADS_ALLOWANCE = 2, 1 << 20  # limit of all of these: times the co
 NT_SIGINFO = 0x53494749  # struct siginfo
 NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
 FS_BASE_OFFSET = 112 + 8 * 21  # in struct elf_prstatus of x86-64
+NT_FPREGSET = 2  # floating-point and vector registers
+WIDE_LIMIT = 4096  # bytes of NT_FPREGSET
 PAGES = 1 << 12, 1 << 14, 1 << 16  # sizes of pages
 SIGNAL_OFFSET = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_OFFSET = {64: 32, 32: 24}  # pr_pid
@@ -74,12 +76,13 @@ AT_EXECFN = 31  # address of the path that was executed
 
 
 class ThreadNotes(Record):
-    """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO (b"" if missing)."""
+    """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO, `wide` NT_FPREGSET (b"" if missing)."""
 
     tid: int
     signal: int
     status: bytes
     info: bytes = b""
+    wide: bytes = b""
 
 
 def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
@@ -133,6 +136,8 @@ def thread_notes(elf: ElfFile) -> list[ThreadNotes]:
             threads.append(ThreadNotes(tid or 0, signal or 0, bytes(note.desc)))
         elif note.owner == "CORE" and note.type == NT_SIGINFO and threads:
             threads[-1].info = bytes(note.desc)
+        elif note.owner == "CORE" and note.type == NT_FPREGSET and threads:
+            threads[-1].wide = bytes(note.desc[:WIDE_LIMIT])
     signalled = [thread for thread in threads if thread.signal]
     receivers = [thread for thread in signalled if _number(elf, thread.info, 0, 4) == thread.signal] or signalled[:1]
     numbers = [thread.signal for thread in receivers]

@@ -66,7 +66,7 @@ class ThreadState(Record, frozen=True):
     """A thread when the dump was written: its signal or exception, and its registers by name.
 
     Without registers, `problem` says why; then `pc` and `sp` may still be known. `thread_pointer` is the address of
-    thread-local storage, 0 if unknown.
+    thread-local storage, 0 if unknown. `wide` has the floating-point and vector registers, as in NT_FPREGSET.
     """
 
     tid: int
@@ -77,6 +77,7 @@ class ThreadState(Record, frozen=True):
     thread_pointer: int = 0
     problem: str = ""
     name: str = ""
+    wide: bytes = b""
 
 
 class ProcessDump(Record, frozen=True):

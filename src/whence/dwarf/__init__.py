@@ -3,8 +3,8 @@
 Input: the sections of an object file and of the files that complete it (dwz's supplementary file, split units). Output,
 through DebugInfo: whence.ranges.Ranges with functions, inlined calls, call sites, files and lines. The document is the
 DWARF 5 standard, and versions 2 to 4 where they differ. Bad units, DIEs, abbreviations, lists and line programs are
-skipped and reported in `problems`. Ranges need no types, variables or expressions; variables.py reads these for single
-addresses.
+skipped and reported in `problems`. Ranges need no types, variables or expressions; variables.py reads
+some of these for single addresses, and the package whence.types all of them.
 
     info.py            DebugInfo: the units of a file and their ranges, on all cores
     functions.py       one thread's share: from units to scopes with names and declarations, lines, ranges
@@ -20,6 +20,7 @@ addresses.
     sections.py        the sections of a file, and where its code is
     explore.py         one unit for a person: functions, inlined calls, rows
     locations.py       location lists: .debug_loc, .debug_loclists
+    die_reader.py      DIEs one by one: attributes, origins, children, and the functions at an address
     variables.py       declarations and locations of variables at an address
 
     kernels/

@@ -11,32 +11,23 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.errors import DwarfError, ObjectError
-from whence._base.forks import cached_property
-from whence._base.lru import Lru
 from whence._base.model import FrameStart
 from whence._base.window import sleb
+from whence.dwarf.die_reader import ALT_BIT, MOST_DIES, STEPS, Die, DieReader, ordered
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, LANGUAGE, OFFSET, OFFSET_SIZE, VERSION
-from whence.dwarf.kernels.units import ALT_BIT as ALT_SHIFT
+from whence.dwarf.kernels.units import ADDRESS_SIZE, END, LANGUAGE, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
-from whence.dwarf.line_files import Paths
-from whence.dwarf.lines import LinePrograms
 from whence.dwarf.locations import LocationLists
 from whence.kernels.columns import Column
-from whence.ranges.kernels import columns as columns_kernel
-from whence.ranges.kernels import order as order_kernel
-from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import UnitSet
+    from whence.objects.interface import ObjectFile
 
-ALT_BIT = 1 << ALT_SHIFT
-STEPS = 16  # of a chain of origins, specifications or types
 SIZE_LIMIT = 1 << 64
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
@@ -48,8 +39,6 @@ UNMANGLED = frozenset({
     constants.DW_LANG_UPC, constants.DW_LANG_C11, constants.DW_LANG_Mips_Assembler,
 })  # fmt: skip
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
-SPLIT_UNITS_KEPT = 64  # with their files
-MOST_DIES = 1 << 16  # that are read of one function
 
 
 class Local(NamedTuple):
@@ -68,49 +57,14 @@ class Local(NamedTuple):
     tag_offset: int | None
 
 
-class Die(NamedTuple):
-    """A DIE with its attributes, by name, as (kind, value, size) (kernels/variables.py).
+class Variables(DieReader):
+    """The variables of a file's debug info. The first query reads every DIE once."""
 
-    `key` is its offset, with ALT_BIT in the supplementary file.
-    """
-
-    key: int
-    tag: int
-    children: bool
-    end: int
-    unit: int
-    attributes: dict[int, tuple[int, int, int]]
-
-    def number(self, name: int) -> int | None:
-        kind, value, _ = self.attributes.get(name, (kernel.BLOCK, 0, 0))
-        return value if kind == kernel.NUMBER else None
-
-    def reference(self, name: int) -> int:
-        """Return the key of the DIE that an attribute refers to, or 0."""
-        kind, value, _ = self.attributes.get(name, (kernel.NUMBER, 0, 0))
-        return value | self.key & ALT_BIT if kind == kernel.REFERENCE else 0
-
-
-class Variables:
-    """The variables of a file's debug info. The first query reads every DIE once.
-
-    With `units`, those of a split file: vaddrs and files of declarations are those of the skeletons.
-    """
-
-    def __init__(self, info: DebugInfo, units: UnitSet | None = None) -> None:
-        self._info = info
-        self._units = units = units or info.all_units
-        self._alt_units = alt = units.file.alt or units
-        self._own = kernel.VariableReader(units.kernel, alt.kernel)
-        self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
-        self._files: dict[tuple[int, int, int], str] = {}  # by ALT_BIT, unit and number
-        self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
+    def __init__(self, info: DebugInfo, units: UnitSet | None = None, elf: ObjectFile | None = None) -> None:
+        super().__init__(info, units, elf)
         self._starts: dict[int, FrameStart] = {}  # by DIE
         self._lists = LocationLists(info.elf)
         self._variables: tuple[array[int], array[int]] | None = None
-        self._skeletons: dict[int, int] = {}  # the row of the skeleton by the row of the split unit
-        self._split: Lru[int, tuple[Variables, int] | None] = Lru(SPLIT_UNITS_KEPT)  # by row of the skeleton
-        self._shared: dict[int, Variables] = {}  # of split files that hold many units
 
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
         """Return file and line of the declaration of the variable at a vaddr, or None."""
@@ -118,11 +72,11 @@ class Variables:
         index = bisect_right(starts, vaddr)
         first = bisect_left(starts, starts[index - 1]) if index else 0
         for _ in range(STEPS):  # as in LLVM: the last DIE of the first unit whose variable extends to the vaddr
-            die = self._die(offsets[first]) if first < index else None
+            die = self.die(offsets[first]) if first < index else None
             if die is None:
                 return None
-            first = bisect_left(offsets, self._units.units.value(die.unit, END), first, index)
-            die = self._die(offsets[first - 1]) or die
+            first = bisect_left(offsets, self.units.units.value(die.unit, END), first, index)
+            die = self.die(offsets[first - 1]) or die
             size = self._type_size(die.reference(constants.DW_AT_type))
             if vaddr < starts[index - 1] + (1 if size is None else size):
                 file, line = self._declared(die)
@@ -137,12 +91,12 @@ class Variables:
         """
         starts, offsets = self._all()
         index = bisect_left(starts, vaddr)
-        die = self._die(offsets[index]) if index < len(starts) and starts[index] == vaddr else None
+        die = self.die(offsets[index]) if index < len(starts) and starts[index] == vaddr else None
         for _ in range(STEPS):
             key = 0 if die is None else die.reference(constants.DW_AT_type)
-            die = self._die(key) if key else None
+            die = self.die(key) if key else None
             if die is not None and die.tag == constants.DW_TAG_structure_type:
-                if self._name(die) == structure:
+                if self.name(die) == structure:
                     return self._offsets_of(die, paths)
                 die = next(self._members(die), None)
         return {}
@@ -159,12 +113,12 @@ class Variables:
                 die = following
                 if die.key not in members:
                     members[die.key] = {
-                        self._name(member_die): (member_offset, member_die.reference(constants.DW_AT_type))
+                        self.name(member_die): (member_offset, member_die.reference(constants.DW_AT_type))
                         for member_die in self._members(die)
                         if (member_offset := member_die.number(constants.DW_AT_data_member_location)) is not None
                     }
                 member = members[die.key].get(name)
-                target = None if member is None else self._die(member[1])
+                target = None if member is None else self.die(member[1])
                 if member is None or target is None:
                     break
                 offset, die = offset + member[0], target
@@ -179,18 +133,18 @@ class Variables:
             if following is None or following.tag == constants.DW_TAG_structure_type:
                 return following
             key = following.reference(constants.DW_AT_type) if following.tag == constants.DW_TAG_typedef else 0
-            following = self._die(key) if key else None
+            following = self.die(key) if key else None
         return None
 
     def _members(self, structure: Die) -> Iterator[Die]:
-        return (child for child in self._children(structure, nested=False) if child.tag == constants.DW_TAG_member)
+        return (child for child in self.children(structure, nested=False) if child.tag == constants.DW_TAG_member)
 
     def _declared(self, die: Die) -> tuple[str, int]:
         """Return file and line of a declaration, along origins and specifications."""
         file, line = "", 0
-        for origin in self._origins(die):
+        for origin in self.origins(die):
             if not file and (number := origin.number(constants.DW_AT_decl_file)) is not None:
-                file = self._file(origin, number)
+                file = self.file(origin, number)
             line = line or origin.number(constants.DW_AT_decl_line) or 0
         return file, line
 
@@ -199,13 +153,9 @@ class Variables:
 
         The first query in a unit reads all of its functions once.
         """
-        for variables, unit in self._units_at(vaddr):
-            starts, ends, offsets = variables._functions_of(unit)
-            index = bisect_right(starts, vaddr) - 1
-            if index >= 0 and vaddr < ends[index]:
-                firsts, chain = Column("Q"), Column("Q")
-                variables._own.chain(offsets[index], vaddr, firsts, chain)
-                return [variables._start(offset) for offset in reversed(chain.numbers())]
+        for variables, unit in self.units_at(vaddr):
+            if chain := variables.chain_at(unit, vaddr):
+                return [variables._start(offset) for _, offset in reversed(chain)]
         return []
 
     def first_function(self, vaddr: int) -> str:
@@ -213,13 +163,13 @@ class Variables:
 
         Assemblers describe each of the names that a function has. "" if there is no function.
         """
-        for variables, unit in self._units_at(vaddr):
-            starts, ends, offsets = variables._functions_of(unit)
+        for variables, unit in self.units_at(vaddr):
+            starts, ends, offsets = variables.functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
             if index >= 0 and vaddr < ends[index]:
                 first = bisect_left(starts, starts[index])
-                die = variables._die(min(offsets[i] for i in range(first, index + 1) if vaddr < ends[i]))
-                return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
+                die = variables.die(min(offsets[i] for i in range(first, index + 1) if vaddr < ends[i]))
+                return variables.name(die, LINKAGE_NAMES) or variables.name(die) if die is not None else ""
         return ""
 
     def starts_without_linkage_names(self, vaddr: int) -> list[int | None]:
@@ -227,89 +177,40 @@ class Variables:
 
         None for a function that has a linkage name, or whose language has no mangling.
         """
-        for variables, unit in self._units_at(vaddr):
-            starts, ends, offsets = variables._functions_of(unit)
-            index = bisect_right(starts, vaddr) - 1
-            if index >= 0 and vaddr < ends[index]:
-                firsts, chain = Column("Q"), Column("Q")
-                variables._own.chain(offsets[index], vaddr, firsts, chain)
-                rows = zip(firsts.numbers(), chain.numbers(), strict=True)
-                return [None if variables._has_linkage_name(offset) else start for start, offset in reversed([*rows])]
+        for variables, unit in self.units_at(vaddr):
+            if chain := variables.chain_at(unit, vaddr):
+                return [None if variables._has_linkage_name(offset) else start for start, offset in reversed(chain)]
         return []
 
     def _has_linkage_name(self, offset: int) -> bool:
-        die = self._die(offset)
+        die = self.die(offset)
         assert die is not None
-        for origin in self._origins(die):
+        for origin in self.origins(die):
             if any(name in origin.attributes for name in LINKAGE_NAMES):
                 return True
             if constants.DW_AT_name in origin.attributes:
-                language = self._set_of(origin).units.value(origin.unit, LANGUAGE)
+                language = self.set_of(origin).units.value(origin.unit, LANGUAGE)
                 if language in UNMANGLED:
                     return True
         return False
 
-    def _units_at(self, vaddr: int) -> Iterator[tuple[Variables, int]]:
-        """Yield the units that can contain a vaddr, each as the reader of its DIEs and its offset.
-
-        A skeleton is replaced by its split unit.
-        """
-        for offset in self._info.units_at([vaddr]):
-            row = self._rows.get(offset, -1)
-            split = self._split_unit(row) if row >= 0 and self._units.units.value(row, DWO_NAME) else None
-            yield split or (self, offset)
-
-    @cached_property
-    def _rows(self) -> dict[int, int]:
-        """Return the row of each unit by its offset."""
-        return {offset: row for row, offset in enumerate(self._units.units.column(OFFSET))}
-
-    def _split_unit(self, skeleton: int) -> tuple[Variables, int] | None:
-        """Return the split unit of a skeleton, as its reader and offset; None if it is missing."""
-        if skeleton not in self._split:
-            self._split[skeleton] = self._find_split_unit(skeleton)
-        return self._split[skeleton]
-
-    def _find_split_unit(self, skeleton: int) -> tuple[Variables, int] | None:
-        try:
-            split = self._info.split.find(self._units, skeleton)
-        except (DwarfError, ObjectError, OSError):
-            return None
-        if split is None:
-            return None
-        file, row = split
-        variables = self._shared.get(id(file)) or Variables(self._info, file.set)
-        if not file.single:
-            self._shared[id(file)] = variables
-        variables._skeletons[row] = skeleton
-        return variables, file.set.units.value(row, OFFSET)
-
     def _start(self, offset: int) -> FrameStart:
         start = self._starts.get(offset)
         if start is None:
-            die = self._die(offset)
+            die = self.die(offset)
             assert die is not None
             kind, low, _ = die.attributes.get(constants.DW_AT_low_pc, (kernel.BLOCK, 0, 0))
             start = FrameStart(*self._declared(die), low if kind in (kernel.NUMBER, kernel.ADDRESS) else 0)
             self._starts[offset] = start
         return start
 
-    def _functions_of(self, unit: int) -> tuple[array[int], array[int], array[int]]:
-        """Return start, end and DIE of the ranges of a unit's functions, in order of address."""
-        if unit not in self._functions:
-            columns = Column("Q"), Column("Q"), Column("Q")
-            self._own.functions(unit, *columns)
-            starts, ends, offsets = (_ordered(columns[0], column) for column in columns)
-            self._functions[unit] = starts, ends, offsets
-        return self._functions[unit]
-
     def locals_at(self, vaddr: int) -> list[Local]:
         """Return the variables and parameters of the innermost function or inlined call at a vaddr.
 
         Those of calls inlined into it are included.
         """
-        for unit in self._info.units_at([vaddr]):
-            if (offset := self._own.covering(unit, vaddr)) and (function := self._die(offset)) is not None:
+        for unit in self.info.units_at([vaddr]):
+            if (offset := self.kernel.covering(unit, vaddr)) and (function := self.die(offset)) is not None:
                 return list(self._locals(function))
         return []
 
@@ -317,95 +218,28 @@ class Variables:
         """Return all addresses of variables in ascending order, and the offsets of their DIEs."""
         if self._variables is None:
             addresses, offsets = Column("Q"), Column("Q")
-            self._own.variables(addresses, offsets)
-            self._variables = _ordered(addresses, addresses), _ordered(addresses, offsets)
+            self.kernel.variables(addresses, offsets)
+            self._variables = ordered(addresses, addresses), ordered(addresses, offsets)
         return self._variables
-
-    def _set_of(self, die: Die) -> UnitSet:
-        """Return the units that contain a DIE: this file's, or those of the supplementary file."""
-        return self._alt_units if die.key & ALT_BIT else self._units
-
-    def _die(self, key: int) -> Die | None:
-        reader = self._alt if key & ALT_BIT else self._own
-        values = reader.die(key & ~ALT_BIT)
-        if values is None:
-            return None
-        tag, children, end, unit, attributes = values
-        return Die(key, tag, children, end, unit, {name: value for name, *value in attributes})
-
-    def _origins(self, die: Die) -> Iterator[Die]:
-        """Yield a DIE, then the DIEs that it refers to as origin or specification."""
-        following: Die | None = die
-        for _ in range(STEPS):
-            if following is None:
-                return
-            yield following
-            key = following.reference(constants.DW_AT_abstract_origin) or following.reference(
-                constants.DW_AT_specification
-            )
-            following = self._die(key) if key else None
-
-    def _name(self, die: Die, attributes: Sequence[int] = (constants.DW_AT_name,)) -> str:
-        for origin in self._origins(die):
-            for attribute in attributes:
-                kind, value, _ = origin.attributes.get(attribute, (kernel.NUMBER, 0, 0))
-                if kind == kernel.NAME:
-                    return self._units.file.strings.text(value)
-        return ""
-
-    def _file(self, die: Die, number: int) -> str:
-        """Return the path of a file by its number in the unit of a DIE."""
-        file_key = die.key & ALT_BIT, die.unit, number
-        if file_key not in self._files:
-            units, row = self._set_of(die), die.unit
-            if not die.key & ALT_BIT and row in self._skeletons:
-                units, row = self._info.all_units, self._skeletons[row]
-            file = self._info.all_units.file
-            arena = Arena(file.strings)
-            paths = Paths(units.sections, file.order, arena, go=file.go, style=file.read.paths)
-            programs = LinePrograms(units.sections, file.order, file.lowest, paths, file.strings)
-            ref = programs.file_names(units.units.rows, row).ref(number)
-            arena.seal()
-            self._files[file_key] = file.strings.text(ref)
-        return self._files[file_key]
-
-    def _children(self, die: Die, *, nested: bool = True) -> Iterator[Die]:
-        """Yield the DIEs below a DIE in their order; with `nested`, also the DIEs below those."""
-        level, offset = 1, die.end
-        if not die.children:
-            return
-        for _ in range(MOST_DIES):
-            child = self._die(offset | die.key & ALT_BIT)
-            if child is None:
-                return
-            offset = child.end
-            if child.tag == 0:
-                level -= 1
-                if level == 0:
-                    return
-                continue
-            if nested or level == 1:
-                yield child
-            level += child.children
 
     def _type_size(self, key: int, steps: int = STEPS) -> int | None:
         """Return the size of a type in bytes; None if it is unknown."""
-        die = self._die(key) if key and steps else None
+        die = self.die(key) if key and steps else None
         if die is None:
             return None
         if (size := die.number(constants.DW_AT_byte_size)) is not None:
             return size
-        pointer = self._set_of(die).units.value(die.unit, ADDRESS_SIZE)
+        pointer = self.set_of(die).units.value(die.unit, ADDRESS_SIZE)
         if die.tag in POINTERS:
             return pointer
         base = die.reference(constants.DW_AT_type)
         if die.tag == constants.DW_TAG_ptr_to_member_type:
-            pointed = self._die(base) if base else None
+            pointed = self.die(base) if base else None
             twice = pointed is not None and pointed.tag == constants.DW_TAG_subroutine_type
             return 2 * pointer if twice else pointer
         size = self._type_size(base, steps - 1)
         if size is not None and die.tag == constants.DW_TAG_array_type:
-            for child in self._children(die):
+            for child in self.children(die):
                 if child.tag == constants.DW_TAG_subrange_type:
                     size *= _elements(child)
             if not 0 <= size < SIZE_LIMIT:
@@ -414,14 +248,14 @@ class Variables:
 
     def _locals(self, function: Die) -> Iterator[Local]:
         """Yield the locals below a function; those of an inlined call have the name of the inlined function."""
-        names = self._name(function)
-        register = _register(self._block(function, constants.DW_AT_frame_base))
+        names = self.name(function)
+        register = _register(self.block(function, constants.DW_AT_frame_base))
         inside: list[tuple[int, str, int | None]] = []  # open calls: their level, and the values before them
         level, offset = 1, function.end
         if not function.children:
             return
         for _ in range(MOST_DIES):
-            die = self._die(offset | function.key & ALT_BIT)
+            die = self.die(offset | function.key & ALT_BIT)
             if die is None:
                 return
             offset = die.end
@@ -439,7 +273,7 @@ class Variables:
                 continue
             if die.tag == constants.DW_TAG_inlined_subroutine and die.children:
                 inside.append((level, names, register))
-                names, register = self._name(die), None
+                names, register = self.name(die), None
             level += die.children
 
     def _local(self, die: Die, function: str, register: int | None) -> Local:
@@ -447,13 +281,13 @@ class Variables:
         offset = next((value for value in offsets if value is not None), None)
         tag = die.number(constants.DW_AT_LLVM_tag_offset)
         origin = die.reference(constants.DW_AT_abstract_origin)
-        declared = (self._die(origin) if origin else None) or die
+        declared = (self.die(origin) if origin else None) or die
         kind, name, _ = declared.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
         number = declared.number(constants.DW_AT_decl_file)
         return Local(
             function,
-            self._units.file.strings.text(name) if kind == kernel.NAME else "",
-            "" if number is None else self._file(declared, number),
+            self.units.file.strings.text(name) if kind == kernel.NAME else "",
+            "" if number is None else self.file(declared, number),
             declared.number(constants.DW_AT_decl_line) or 0,
             offset,
             self._type_size(declared.reference(constants.DW_AT_type)),
@@ -464,33 +298,17 @@ class Variables:
         """Return the expressions of a DIE's location: one, or those of its list."""
         kind, value, _ = die.attributes.get(constants.DW_AT_location, (kernel.NAME, 0, 0))
         if kind == kernel.BLOCK:
-            return [self._block(die, constants.DW_AT_location)]
-        units = self._set_of(die).units
+            return [self.block(die, constants.DW_AT_location)]
+        units = self.set_of(die).units
         version, size = units.value(die.unit, VERSION), units.value(die.unit, ADDRESS_SIZE)
         if kind == kernel.LIST_INDEX:
-            root = self._die(units.value(die.unit, DIE_OFFSET) | die.key & ALT_BIT)
+            root = self.die(units.value(die.unit, DIE_OFFSET) | die.key & ALT_BIT)
             base = root.number(constants.DW_AT_loclists_base) if root is not None else None
             width = units.value(die.unit, OFFSET_SIZE)
             offset = None if base is None else self._lists.offset_of(value, base, width)
         else:
             offset = value if kind == kernel.NUMBER else None
         return [] if offset is None else self._lists.expressions(version, size, offset)
-
-    def _block(self, die: Die, name: int) -> bytes:
-        kind, offset, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
-        sections = self._set_of(die).sections
-        return bytes(sections.debug_info[offset : offset + size]) if kind == kernel.BLOCK else b""
-
-
-def _ordered(keys: Column, column: Column) -> array[int]:
-    """Return a column's numbers in the order of the keys; equal keys keep their order."""
-    count = len(keys)
-    order, scratch = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-    if order_kernel.order(keys.numbers(), order, scratch, True):
-        order = scratch
-    out = array("Q", bytes(8 * count))
-    columns_kernel.gather_u64(order, column.numbers(), out)
-    return out
 
 
 def _elements(subrange: Die) -> int:

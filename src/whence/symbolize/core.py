@@ -24,15 +24,16 @@ from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import NamedFrame, Stack, named
+from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
-from whence.unwind.core import core_dump, dump_goroutines, dump_stacks, explain_dump_stack
+from whence.unwind.core import core_dump, dump_goroutines, dump_stacks, explain_dump_stack, recorded_stacks
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.dumps.process import CoreThread, ProcessDump
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
+    from whence.types.decoding import Limits
     from whence.unwind.core import ThreadStack
 
 
@@ -122,7 +123,13 @@ class Core(Snapshot):
         return content
 
     def stacks(
-        self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+        self,
+        symbolizer: Symbolizer | None = None,
+        *,
+        tids: Collection[int] | None = None,
+        scan: bool = False,
+        variables: bool = False,
+        limits: Limits | None = None,
     ) -> list[Stack]:
         """Return the stack of every thread, in the order of `threads`, with names.
 
@@ -130,16 +137,22 @@ class Core(Snapshot):
             symbolizer: names the frames; its Locator finds files. By default a new one.
             tids: only these threads.
             scan: guess callers that no unwind table gives; such frames have FoundBy.SCAN.
+            variables: read the arguments and local variables of each frame (`NamedFrame.variables`).
+            limits: how much of each variable is read.
 
         Raises OSError and FormatError if the dump can no longer be read; a bad thread, frame or file only ends
         a stack early (`Stack.end`).
         """
         if symbolizer is None:
             with Symbolizer() as own:
-                return self.stacks(own, tids=tids, scan=scan)
+                return self.stacks(own, tids=tids, scan=scan, variables=variables, limits=limits)
+        values: list[FrameVariables] | None = None
         with self._opened() as dump:
-            stacks = dump_stacks(dump, symbolizer.locator, tids=tids, scan=scan)
-        frames = named(self, [stack.unwound for stack in stacks], symbolizer)
+            if variables:
+                stacks, values = _stacks_with_variables(dump, symbolizer, tids, limits, scan=scan)
+            else:
+                stacks = dump_stacks(dump, symbolizer.locator, tids=tids, scan=scan)
+        frames = named(self, [stack.unwound for stack in stacks], symbolizer, values)
         return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
@@ -167,6 +180,24 @@ class Core(Snapshot):
         stack, rules = explained
         (frames,) = named(self, [stack.unwound], symbolizer)
         return _stack(stack, frames), rules
+
+
+def _stacks_with_variables(
+    dump: ProcessDump, symbolizer: Symbolizer, tids: Collection[int] | None, limits: Limits | None, *, scan: bool
+) -> tuple[list[ThreadStack], list[FrameVariables]]:
+    from whence.symbolize.values import OpenedValues
+
+    locator = symbolizer.locator
+    with recorded_stacks(dump, locator, tids=tids, scan=scan) as recorded:
+        if recorded.machine is None:
+            return recorded.stacks, [[] for _ in recorded.stacks]
+        with OpenedValues(
+            recorded.machine, dump.order, recorded.code, recorded.memory, locator, stored=dump.size, limits=limits
+        ) as opened:
+            return recorded.stacks, [
+                opened.values.of(stack.unwound, states)
+                for stack, states in zip(recorded.stacks, recorded.states, strict=True)
+            ]
 
 
 def _stack(stack: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.live_stacks import LiveStacks
     from whence.symbolize.stacks import Stack
+    from whence.types.decoding import Limits
 
 
 def on_linux() -> bool:
@@ -82,7 +83,13 @@ class Process(LivePid, Closing):
         return list(threads(self.directory))
 
     def stacks(
-        self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+        self,
+        symbolizer: Symbolizer | None = None,
+        *,
+        tids: Collection[int] | None = None,
+        scan: bool = False,
+        variables: bool = False,
+        limits: Limits | None = None,
     ) -> list[Stack]:
         """Return the stack of every thread, in order of tid, with names.
 
@@ -93,15 +100,18 @@ class Process(LivePid, Closing):
             symbolizer: names the frames; its Locator finds files. By default a new one.
             tids: only these threads.
             scan: guess callers that no unwind table gives.
+            variables: read the arguments and local variables of each frame (`NamedFrame.variables`). What they point
+                to outside the stacks is read after the threads were released.
+            limits: how much of each variable is read.
 
         Raises ProcessLookupError.
         """
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
-                return self.stacks(own, tids=tids, scan=scan)
+                return self.stacks(own, tids=tids, scan=scan, variables=variables, limits=limits)
         try:
             with self.live_stacks(symbolizer, scan=scan) as live:
-                return live.take(tids)
+                return live.take_with_variables(tids, limits) if variables else live.take(tids)
         except PermissionError:
             return denied(self.directory, tids)
 

@@ -11,7 +11,7 @@ from whence.procmap.process import visible_tid
 from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import NamedFrame, Stack, named
+from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named
 from whence.unwind.live import LiveProcess, unseen_stacks
 from whence.unwind.steps import End
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolizer import Symbolizer
+    from whence.types.decoding import Limits
     from whence.unwind.live import LiveStack
 
 
@@ -76,6 +77,33 @@ class LiveStacks:
         """Return the stacks with names. Raises OSError if the process has ended."""
         return self.name(self.copies(tids))
 
+    def take_with_variables(self, tids: Collection[int] | None = None, limits: Limits | None = None) -> list[Stack]:
+        """Return the stacks with names, and the variables of each frame. Raises OSError if the process has ended.
+
+        Variables on the stacks are those of the moment at which the threads were stopped; what they point to is read
+        afterwards.
+        """
+        from whence.symbolize.values import OpenedValues
+
+        recorded = self._live.recorded(tids)
+        variables: list[FrameVariables] = []
+        opened: dict[int, OpenedValues] = {}
+        try:
+            for stack, thread in recorded:
+                if thread is None:
+                    variables.append([])
+                    continue
+                if id(thread.code) not in opened:
+                    opened[id(thread.code)] = OpenedValues(
+                        thread.machine, "little", thread.code, self._live.memory, self._symbolizer.locator,
+                        limits=limits,
+                    )  # fmt: skip
+                variables.append(opened[id(thread.code)].values.of(stack.unwound, thread.states))
+        finally:
+            for each in opened.values():
+                each.close()
+        return self.name([stack for stack, _ in recorded], variables)
+
     def goroutines(self, *, system: bool = False) -> NamedGoroutines:
         """Return the goroutines of a Go program with names. Raises OSError if the process has ended."""
         return name_goroutines(self.process_view(), self._live.goroutines(), self._symbolizer, system=system)
@@ -91,9 +119,9 @@ class LiveStacks:
         (stack,) = self.name([explained[0]])
         return stack, explained[1]
 
-    def name(self, stacks: list[LiveStack]) -> list[Stack]:
+    def name(self, stacks: list[LiveStack], variables: list[FrameVariables] | None = None) -> list[Stack]:
         """Return stacks with names."""
-        frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer)
+        frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer, variables)
         return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
 
 

@@ -15,13 +15,19 @@ if TYPE_CHECKING:
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer
+    from whence.types.model import Variable
     from whence.unwind import Signal, Unwound
+
+
+FrameVariables = list[tuple[tuple["Variable", ...], ...]]  # of the frames of a stack, of each function there
 
 
 class NamedFrame(NamedTuple):
     """A frame of a stack: the program counter, how it was found, and its `place`, inlined calls first.
 
-    `sp` is the stack pointer of the frame; `is_trampoline` marks the code that a signal handler returns to.
+    `sp` is the stack pointer of the frame; `is_trampoline` marks the code that a signal handler returns to. `variables`
+    has the arguments and local variables of each function of `place.frames`, if they were read and the file has debug
+    info.
     """
 
     pc: int
@@ -29,6 +35,7 @@ class NamedFrame(NamedTuple):
     found_by: FoundBy
     is_trampoline: bool
     place: Symbolized
+    variables: tuple[tuple[Variable, ...], ...] = ()
 
     def __repr__(self) -> str:
         return f"<whence.NamedFrame {self.pc:#x} by {self.found_by}: {self.place!r}>"
@@ -72,19 +79,25 @@ class Stack(Record, frozen=True):
 
 
 def named(
-    process: int | ProcessView, stacks: Sequence[Unwound], symbolizer: Symbolizer
+    process: int | ProcessView,
+    stacks: Sequence[Unwound],
+    symbolizer: Symbolizer,
+    variables: Sequence[FrameVariables] | None = None,
 ) -> list[tuple[NamedFrame, ...]]:
-    """Return the frames of each stack with their names, by one search."""
+    """Return the frames of each stack with their names, by one search, and with their variables if these were read."""
     lookups = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
     place_of = dict(zip(lookups, symbolizer.symbolize(process, lookups), strict=True))
     after_call = {lookup: place.after() for lookup, place in place_of.items()}
     result = []
-    for stack in stacks:
+    for index, stack in enumerate(stacks):
         frames = []
+        of_frames = iter(variables[index] if variables is not None else ())
         for frame in stack.frames:
             lookup = frame.lookup
             place = (place_of if lookup == frame.pc else after_call)[lookup]
-            frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
+            frames.append(
+                NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place, next(of_frames, ()))
+            )
         result.append(tuple(frames))
     return result
 
@@ -101,6 +114,13 @@ def ending(stack: Stack) -> str:
     """Return why the stack ends as text."""
     detail = f" ({plain(stack.detail)})" if stack.detail else ""
     return f"{stack.end}: {stack.end.sentence}{detail}"
+
+
+def argument_text(argument: Variable) -> str:
+    """Return an argument as in gdb's lines of frames: "..." for structures and arrays."""
+    value = argument.value
+    is_whole = value.fields or (value.kind == "string" and not value.text.startswith("0x"))
+    return f"{plain(argument.name)}={'...' if is_whole else plain(value.text)}"
 
 
 def gdb_lines(stack: Stack) -> Iterator[str]:
@@ -124,9 +144,17 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
         if answer.mapping is not None and answer.mapping.path and not names[-1][1]:
             names[-1] = names[-1][0], f" from {plain(answer.mapping.path)}"
         address = f"0x{frame.pc:016x} in "
-        for function, where in names:
+        for index, (function, where) in enumerate(names):
+            variables = frame.variables[index] if index < len(frame.variables) else None
             arguments = "" if function.endswith(")") else " ()"
+            if variables is not None:
+                arguments = f" ({', '.join(argument_text(each) for each in variables if each.is_argument)})"
             yield f"#{number:<2} {address}{function}{arguments}{where}{guess}"
+            for variable in variables or ():
+                if not variable.is_argument:
+                    yield f"        {plain(variable.name)} = {plain(variable.value.text)}"
+            if variables is not None and all(variable.is_argument for variable in variables):
+                yield "No locals."
             address = ""
             number += 1
     if stack.end is not End.COMPLETE:

@@ -11,6 +11,7 @@
     unwinder.py      one thread, frame by frame, and why its stack ends: the reference
     walking.py       plain frames, walked by kernels/walk.py: a fast path that must give the reference's answers
     samples.py       the stacks of many samples: registers, and a copy of the stack's bytes
+    recording.py     an unwinder that keeps the registers and the CFA of each frame, for readers of variables
     steps.py         frames, how each was found, and why a stack ends
     gostack.py       callers of Go functions, across Go's switches of stacks
     goroutines.py    all goroutines of a Go program, running or parked

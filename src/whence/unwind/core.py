@@ -21,6 +21,7 @@ from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import DumpMemory, RecordedMemory
 from whence.unwind.modules import CoreCode, Modules
+from whence.unwind.recording import FrameState, RecordingUnwinder
 from whence.unwind.registers import MACHINES
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.unwinder import Unwinder
@@ -114,6 +115,40 @@ def stacks_with_reads(
         return [_stack(dump, thread, machine, unwinder) for thread in dump.threads], recorded.reads
 
 
+class RecordedStacks(NamedTuple):
+    """Stacks, and what variables are read from: the states of their frames, and the process's code and memory."""
+
+    machine: Machine | None
+    code: CoreCode
+    memory: DumpMemory
+    stacks: list[ThreadStack]
+    states: list[list[FrameState]]
+
+
+@contextmanager
+def recorded_stacks(
+    dump: ProcessDump, locator: Locator | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+) -> Iterator[RecordedStacks]:
+    """Return the stacks that `dump_stacks` returns with the states of their frames, while the files are open."""
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (_, code, memory):
+        recorded = RecordedStacks(machine, code, memory, [], [])
+        unwinder = None
+        if machine is not None:
+            unwinder = RecordingUnwinder(machine, code, memory, dump.order, stored=dump.size)
+            unwinder.scan = scan
+        for thread in dump.threads:
+            if tids is not None and thread.tid not in tids:
+                continue
+            recorded.stacks.append(_stack(dump, thread, machine, unwinder))
+            states = []
+            if machine is not None and unwinder is not None and thread.registers:
+                states = unwinder.states_of(recorded.stacks[-1].unwound)
+                states[:1] = [state._replace(wide=machine.wide_registers(thread.wide)) for state in states[:1]]
+            recorded.states.append(states)
+        yield recorded
+
+
 def dump_goroutines(dump: ProcessDump, locator: Locator | None = None) -> Goroutines:
     """Return the goroutines of the Go program that left a dump."""
     machine = _machine_of(dump)
@@ -181,8 +216,8 @@ def _thread_state(elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine
         pc, sp = (None, None) if about is None else (about.pc, about.sp)
         return ThreadState(tid, signal, {}, pc, sp, problem=problem)
     pc, values = machine.read_status(status, order)
-    registers = machine.named(pc, values)
-    return ThreadState(tid, signal, registers, pc, values[machine.sp], machine.thread_pointer(status, order))
+    registers, pointer = machine.named(pc, values), machine.thread_pointer(status, order)
+    return ThreadState(tid, signal, registers, pc, values[machine.sp], pointer, wide=thread.wide)
 
 
 def _stack(dump: ProcessDump, thread: ThreadState, machine: Machine | None, unwinder: Unwinder | None) -> ThreadStack:

@@ -26,7 +26,7 @@ _CONSTANTS = {
     Operation.CONST2S: (2, True), Operation.CONST4U: (4, False), Operation.CONST4S: (4, True),
     Operation.CONST8U: (8, False), Operation.CONST8S: (8, True),
 }  # fmt: skip
-_UNSIGNED: dict[int, Callable[[int, int], int]] = {
+ARITHMETIC: dict[int, Callable[[int, int], int]] = {
     Operation.AND: lambda a, b: a & b,
     Operation.OR: lambda a, b: a | b,
     Operation.XOR: lambda a, b: a ^ b,
@@ -34,7 +34,7 @@ _UNSIGNED: dict[int, Callable[[int, int], int]] = {
     Operation.MINUS: lambda a, b: a - b,
     Operation.MUL: lambda a, b: a * b,
 }
-_COMPARED: dict[int, Callable[[int, int], bool]] = {
+COMPARISONS: dict[int, Callable[[int, int], bool]] = {
     Operation.EQ: lambda a, b: a == b,
     Operation.GE: lambda a, b: a >= b,
     Operation.GT: lambda a, b: a > b,
@@ -63,13 +63,15 @@ def evaluate(
         DwarfError: the expression is invalid or needs a register whose value is unknown.
         LookupError: memory cannot be read.
     """
-    machine = _Evaluator(expression, registers, memory, bits, order)
+    machine = Evaluator(expression, registers, memory, bits, order)
     if start is not None:
         machine.push(start)
     return machine.run()
 
 
-class _Evaluator:
+class Evaluator:
+    """The stack machine of expressions. Subclasses add operations (`other`), and other sources of registers."""
+
     def __init__(
         self, expression: bytes, registers: Mapping[int, int], memory: Memory, bits: int, order: ByteOrder
     ) -> None:
@@ -106,6 +108,12 @@ class _Evaluator:
         return int.from_bytes(self.memory.read(self.pop(), size), self.order)
 
     def run(self) -> int:
+        """Run the expression, and return the value on top of the stack."""
+        self.run_all()
+        return self.pop()
+
+    def run_all(self) -> None:
+        """Run the expression."""
         cursor = self.cursor
         steps = 0
         while cursor.offset < cursor.end:
@@ -113,7 +121,6 @@ class _Evaluator:
             if steps > STEP_LIMIT:
                 raise DwarfError(PART, cursor.offset, f"the expression runs more than {STEP_LIMIT} operations")
             self.step(cursor.u8())
-        return self.pop()
 
     def step(self, code: int) -> None:
         cursor, push, pop = self.cursor, self.push, self.pop
@@ -123,12 +130,12 @@ class _Evaluator:
             push(self.register(code - Operation.BREG0) + cursor.sleb())
         elif Operation.REG0 <= code <= Operation.REG31:  # gcc's unwinder uses the register's value
             push(self.register(code - Operation.REG0))
-        elif code in _UNSIGNED:
+        elif code in ARITHMETIC:
             second, first = pop(), pop()
-            push(_UNSIGNED[code](first, second))
-        elif code in _COMPARED:
+            push(ARITHMETIC[code](first, second))
+        elif code in COMPARISONS:
             second, first = self.signed(pop()), self.signed(pop())
-            push(int(_COMPARED[code](first, second)))
+            push(int(COMPARISONS[code](first, second)))
         elif code in _CONSTANTS:
             size, is_signed = _CONSTANTS[Operation(code)]
             push(cursor.signed(size) if is_signed else cursor.unsigned(size))

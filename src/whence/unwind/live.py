@@ -24,6 +24,7 @@ from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
+from whence.unwind.recording import FrameState, RecordingUnwinder
 from whence.unwind.registers import MACHINES
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.stopping import (
@@ -69,6 +70,14 @@ class LiveStack(NamedTuple):
     unwound: Unwound
     stopped_seconds: float = 0.0
     why: Missing | None = None
+
+
+class RecordedThread(NamedTuple):
+    """What variables of a thread are read from: its machine, the process's code, and the states of its frames."""
+
+    machine: Machine
+    code: CoreCode
+    states: list[FrameState]
 
 
 def unseen_stacks(directory: str, tids: Collection[int] | None = None) -> list[LiveStack]:
@@ -203,7 +212,8 @@ class LiveProcess(Closing):
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
-        self._explains = False
+        self._explains = self._records = False
+        self._recorded: dict[int, RecordedThread] = {}
         self._steps = STEPS_LIMIT
         self._modules: Modules | None = None
         self.update(snapshot)
@@ -279,6 +289,26 @@ class LiveProcess(Closing):
         rules = [rule for unwinder in unwinders for rule in unwinder.rules]
         return (stacks[0], rules_of(stacks[0].unwound, rules)) if stacks else None
 
+    def recorded(self, tids: Collection[int] | None = None) -> list[tuple[LiveStack, RecordedThread | None]]:
+        """Return what `stacks` does, and for each thread what its variables are read from, as far as it is known.
+
+        Raises:
+            OSError: the process has ended, or its memory map must not be read.
+        """
+        self._records = True
+        self._recorded = {}
+        self._unwinders.clear()
+        try:
+            return [(stack, self._recorded.get(stack.tid)) for stack in self.stacks(tids)]
+        finally:
+            self._records = False
+            self._unwinders.clear()
+
+    @property
+    def memory(self) -> LiveMemory:
+        """The process's memory: copied stacks, and everything else as it is now."""
+        return self._memory
+
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
         if thread.outcome is StopOutcome.BUSY:
             stack = self._blocked(thread)
@@ -300,6 +330,8 @@ class LiveProcess(Closing):
         if unwinder.walker is not None:
             unwinder.walker.set_stack(thread.stack_start, self._memory.full_stack(thread))
         unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
+        if isinstance(unwinder, RecordingUnwinder) and isinstance(unwinder.code, CoreCode):
+            self._recorded[thread.tid] = RecordedThread(machine, unwinder.code, unwinder.states_of(unwound))
         if unwound.frames and len(thread.stack) and unwound.frames[-1].sp > thread.stack_start + len(thread.stack):
             self._memory.read_later = self._memory.read_later or thread.stack_start + len(thread.stack)
         if self._memory.read_later:
@@ -357,6 +389,8 @@ class LiveProcess(Closing):
             code = CoreCode(self._modules, self._memory)
             if self._explains:
                 self._unwinders[size] = ExplainingUnwinder(machine, code, self._memory)
+            elif self._records:
+                self._unwinders[size] = RecordingUnwinder(machine, code, self._memory)
             else:
                 walker = PlainWalker(machine, "little", code)
                 self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)

@@ -26,7 +26,7 @@ from whence.unwind.sframe import SECTION as SFRAME
 from whence.unwind.sframe import SFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from whence.dumps.process import FileEntry
     from whence.gopclntab.frames import GoFrames, GoFunction
@@ -273,7 +273,7 @@ class CoreCode:
         index = bisect_right(self._starts, address) - 1
         return index if index >= 0 and address < self._mappings[index].end else None
 
-    def _module_at(self, address: int) -> tuple[Module, int] | tuple[None, int]:
+    def module_at(self, address: int) -> tuple[Module, int] | tuple[None, int]:
         """Return the file whose code is at a runtime address, and the vaddr; (None, 0) without a file."""
         index = self._index(address)
         file = self._modules.snapshot.file_of[index] if index is not None else None
@@ -309,6 +309,22 @@ class CoreCode:
         """Return [start, end) of each mapping with code, in order of address."""
         return [(mapping.start, mapping.end) for mapping in self._mappings]
 
+    def loaded(self) -> Iterator[tuple[int, int, int, Module]]:
+        """Yield the segments of the mapped files: [start, end) in memory, the bias, and the file."""
+        biases = set[tuple[int, int]]()
+        for mapping, file in zip(self._mappings, self._modules.snapshot.file_of, strict=True):
+            module = None if file is None else self._modules.of_file(file, mapping)
+            if module is None or module.elf is None or module.mapper is None:
+                continue
+            vaddr = module.mapper.vaddr(mapping, mapping.start)
+            if vaddr is None or (id(module), mapping.start - vaddr) in biases:
+                continue
+            bias = mapping.start - vaddr
+            biases.add((id(module), bias))
+            for segment in module.elf.segments:
+                if segment.is_loaded and segment.memory_size:
+                    yield segment.vaddr + bias, segment.vaddr + segment.memory_size + bias, bias, module
+
     def tables(self, index: int) -> tuple[int, list[CfiTable]]:
         """Return the bias (runtime address - vaddr) and the tables of a mapping, in the order they are searched.
 
@@ -334,19 +350,19 @@ class CoreCode:
         if mapping.kind is Kind.VDSO:
             fde = self._vdso_frames(mapping).find(address - self._vdso_bias)
             return None if fde is None else (fde, self._vdso_bias)
-        module, vaddr = self._module_at(address)
+        module, vaddr = self.module_at(address)
         fde = None if module is None else module.fde(vaddr)
         return None if fde is None else (fde, address - vaddr)
 
     def entry_before(self, address: int) -> int | None:
-        module, vaddr = self._module_at(address)
+        module, vaddr = self.module_at(address)
         if module is None or module.elf is None or not module.elf.entry:
             return None
         entry = module.elf.entry
         return address - vaddr + entry if entry <= vaddr < entry + ENTRY_BYTES else None
 
     def function(self, address: int) -> tuple[int, int, bool] | None:
-        module, vaddr = self._module_at(address)
+        module, vaddr = self.module_at(address)
         index = bisect_right(module.arm_functions, (vaddr, 1 << 64)) - 1 if module is not None else -1
         if module is None or index < 0:
             return None
@@ -355,11 +371,11 @@ class CoreCode:
         return (start, start + size, bool(value & 1)) if start <= address < start + size else None
 
     def calls_main(self, address: int) -> bool:
-        module, vaddr = self._module_at(address)
+        module, vaddr = self.module_at(address)
         return module is not None and any(start <= vaddr < end for start, end in module.calls_of_main)
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
-        module, vaddr = self._module_at(lookup)
+        module, vaddr = self.module_at(lookup)
         return None if module is None or module.go is None else module.go.find(vaddr + pc - lookup, vaddr)
 
     def _vdso_frames(self, mapping: Mapping) -> CallFrames:

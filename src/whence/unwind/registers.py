@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.records import Record
+from whence._base.records import Record, field
 from whence.objects import machines
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Machine(Record, frozen=True):
     result: int = 0  # register with a system call's result
     arguments: tuple[int, ...] = ()  # registers of a system call's arguments, in order
     thread_pointer_offset: int | None = None  # in NT_PRSTATUS, if it is there
+    wide_offsets: dict[int, tuple[int, int]] = field(default_factory=dict)  # DWARF number -> in NT_FPREGSET
 
     @property
     def word(self) -> int:
@@ -69,6 +70,14 @@ class Machine(Record, frozen=True):
         """Return the address of thread-local storage by an NT_PRSTATUS, 0 if it is not there."""
         offset = self.thread_pointer_offset
         return 0 if offset is None else int.from_bytes(status[offset : offset + self.word], order)
+
+    def wide_registers(self, floats: bytes) -> dict[int, bytes]:
+        """Return the floating-point and vector registers of an NT_FPREGSET, by DWARF number."""
+        return {
+            number: floats[offset : offset + size]
+            for number, (offset, size) in self.wide_offsets.items()
+            if offset + size <= len(floats)
+        }
 
     def named(self, pc: int, values: dict[int, int]) -> dict[str, int]:
         """Return registers by name, the pc last."""
@@ -112,6 +121,11 @@ X86_64 = Machine(
     clones=(bytes.fromhex("b8380000000f05"), bytes.fromhex("b8b30100000f05")),  # mov $__NR_clone, %eax; syscall
     instructions="x86",
     thread_pointer_offset=STATUS_REGISTERS + 8 * _X86_64_ORDER.index("fs_base"),
+    # xmm0 to xmm15, st(0) to st(7) in the layout of FXSAVE
+    wide_offsets={
+        **{17 + n: (160 + 16 * n, 16) for n in range(16)},
+        **{33 + n: (32 + 16 * n, 10) for n in range(8)},
+    },
     frame_record=(0, 8, 16),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
     trampolines=(
@@ -145,6 +159,7 @@ AARCH64 = Machine(
         ),
     ),
     contexts=(bytes.fromhex("1f2003d5e00313aa"),),  # glibc: nop; mov x0, x19
+    wide_offsets={64 + n: (16 * n, 16) for n in range(32)},
     address_mask=(1 << 48) - 1,  # without the pointer authentication code
 )
 

@@ -12,6 +12,7 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     S_HIGH,
     S_LOW,
     S_RANGES,
+    S_SIBLING,
     DieCursor,
     entry_of_code,
     free_cache,
@@ -21,6 +22,7 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
 )
 from cython.cimports.whence.dwarf.kernels.budget import begin_unit, make_budget, spend
 from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
+from cython.cimports.whence.dwarf.kernels.names import type_of
 from cython.cimports.whence.dwarf.kernels.reading import (
     Attribute,
     address_of,
@@ -50,8 +52,9 @@ from cython.cimports.whence.dwarf.kernels.units import (
     u64,
 )
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u64s
 from cython.cimports.whence.kernels.signals import handle_signals
+from cython.cimports.whence.kernels.vector import push_u64
 
 BYTES_PER_DIE = cython.declare(cython.ulonglong, 64)  # the budget of a DIE that is read by itself
 
@@ -61,8 +64,11 @@ NO_MEMORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 LAST = cython.declare(cython.int, 0)
 CHAIN = cython.declare(cython.int, 1)
 FUNCTIONS = cython.declare(cython.int, 2)
+CHILDREN = cython.declare(cython.int, 3)
+SCOPES = cython.declare(cython.int, 4)
+CALLS = cython.declare(cython.int, 5)
 
-NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # kinds of values of attributes
+NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX, SIGNATURE = range(7)  # kinds of values of attributes
 
 
 def block_size(data, at, end, form, big):
@@ -106,6 +112,14 @@ def address_in(file, unit, offset, end, vaddr):
     return ok != 0 and offset == end
 
 
+def is_scope(tag):
+    """Return True for DIEs whose names qualify those of types in them."""
+    return tag in (
+        c.DW_TAG_namespace, c.DW_TAG_module, c.DW_TAG_class_type, c.DW_TAG_structure_type, c.DW_TAG_union_type,
+        c.DW_TAG_interface_type, c.DW_TAG_enumeration_type,
+    )  # fmt: skip
+
+
 @cython.final
 @cython.cclass
 class VariableReader:
@@ -115,19 +129,22 @@ class VariableReader:
         self.sections, self.alt = sections, alt
         memset(cython.address(self.tables), 0, cython.sizeof(self.tables))
         memset(cython.address(self.spans), 0, cython.sizeof(self.spans))
+        memset(cython.address(self.levels), 0, cython.sizeof(self.levels))
         make_budget(cython.address(self.budget), sections.file.info.size)
         make_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
 
     def __dealloc__(self):
         free_cache(cython.address(self.tables))
         free(self.spans.items)
+        free(self.levels.items)
 
     def die(self, offset: cython.ulonglong):
         """Return (tag, has children, end, unit, attributes) of the DIE at an offset; None if it cannot be read.
 
         The end of a list of children has tag 0; the unit is its row. An attribute is (name, kind, value, size). The
         value is a number of 64 bits, an address, a name reference, the key of a DIE (names.pxd), the offset of a block
-        in .debug_info, or the index of a location list.
+        or of a number of 128 bits in .debug_info, the index of a list, or the signature of a type that is not
+        in .debug_info.
         """
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
@@ -164,6 +181,11 @@ class VariableReader:
                 value: u64 = position
                 kind = BLOCK
                 skip(cython.address(position), unit[END], size)
+            elif form == c.DW_FORM_data16:
+                value = position
+                size = 16
+                kind = BLOCK
+                skip(cython.address(position), unit[END], size)
             else:
                 value = read_form(
                     data, cython.address(position), unit[END], cython.address(form), attribute.implicit, unit, file.big
@@ -183,12 +205,23 @@ class VariableReader:
                 ):  # fmt: skip
                     value = target_of(unit, value, form)
                     kind = REFERENCE
-                elif form == c.DW_FORM_loclistx:
+                elif form == c.DW_FORM_ref_sig8:
+                    target: u64 = type_of(file, value, cython.address(self.budget))
+                    kind = REFERENCE if target else SIGNATURE
+                    value = target if target else value
+                elif form in (c.DW_FORM_loclistx, c.DW_FORM_rnglistx):
                     kind = LIST_INDEX
+                elif form == c.DW_FORM_addr:
+                    kind = ADDRESS
             if position > unit[END]:
                 return None
             attributes.append((attribute.name, kind, value, size))
         return entry.tag, entry.children != 0, position, number, attributes
+
+    def type_die(self, signature: cython.ulonglong):
+        """Return the offset of the DIE of the type with a signature; 0 if no type unit has it."""
+        begin_unit(cython.address(self.budget), BYTES_PER_DIE)
+        return type_of(cython.address(self.sections.file), signature, cython.address(self.budget))
 
     def variables(self, addresses: Column, offsets: Column):
         """Append the address of every variable that has one, and the offset of its DIE, unit after unit.
@@ -247,6 +280,112 @@ class VariableReader:
                 last = self.walk(unit, offset, CHAIN, vaddr, starts, starts, offsets)
         if last == NO_MEMORY:
             raise MemoryError
+
+    def children(self, offset: cython.ulonglong, offsets: Column, tags: Column):
+        """Append offset and tag of the DIEs directly below the DIE at an offset. Raises MemoryError."""
+        has_memory: cython.bint = True
+        unit = unit_at(cython.address(self.sections.file), offset)
+        belong(offsets.takes(8) and tags.takes(8) and offsets.vector.count == 0)
+        if unit != cython.NULL and unit[FAULT] == 0 and offset >= unit[DIE]:
+            with cython.nogil:
+                has_memory = self.below(unit, offset, CHILDREN, offsets, tags, tags)
+        if not has_memory:
+            raise MemoryError
+
+    def range_list(
+        self, offset: cython.ulonglong, value: cython.ulonglong, is_index: cython.bint, starts: Column, ends: Column
+    ):
+        """Append the ranges of a list of the unit at an offset, by DW_AT_ranges. Raises MemoryError."""
+        span: cython.Py_ssize_t
+        unit = unit_at(cython.address(self.sections.file), offset)
+        belong(starts.takes(8) and ends.takes(8))
+        if unit == cython.NULL or unit[FAULT]:
+            return
+        begin_unit(cython.address(self.spans.budget), unit[END] - unit[OFFSET])
+        self.spans.count = 0
+        form: cython.ushort = c.DW_FORM_rnglistx if is_index else c.DW_FORM_sec_offset
+        add_range_list(cython.address(self.spans), cython.address(self.sections.file), unit, value, form, 0)
+        for span in range(self.spans.count):
+            if not (starts.push_u64(self.spans.items[span].start) and ends.push_u64(self.spans.items[span].end)):
+                raise MemoryError
+
+    def calls(self, offset: cython.ulonglong, offsets: Column):
+        """Append the offsets of the call sites in the function at an offset, in calls inlined there too.
+
+        Raises MemoryError.
+        """
+        has_memory: cython.bint = True
+        unit = unit_at(cython.address(self.sections.file), offset)
+        belong(offsets.takes(8) and offsets.vector.count == 0)
+        if unit != cython.NULL and unit[FAULT] == 0 and offset >= unit[DIE]:
+            with cython.nogil:
+                has_memory = self.below(unit, offset, CALLS, offsets, offsets, offsets)
+        if not has_memory:
+            raise MemoryError
+
+    def scopes(self, offset: cython.ulonglong, starts: Column, ends: Column, around: Column):
+        """Append start and end of the namespaces and types with children in the unit at an offset. Raises MemoryError.
+
+        Scopes are in order of start; `around` receives 1 + the row of the scope around each, or 0.
+        """
+        has_memory: cython.bint = True
+        unit = unit_at(cython.address(self.sections.file), offset)
+        belong(starts.takes(8) and ends.takes(8) and around.takes(8) and starts.vector.count == 0)
+        belong(ends.vector.count == 0 and around.vector.count == 0)
+        if unit != cython.NULL and unit[FAULT] == 0:
+            with cython.nogil:
+                has_memory = self.below(unit, unit[DIE], SCOPES, starts, ends, around)
+        if not has_memory:
+            raise MemoryError
+
+    def below(self, unit, offset, mode, firsts, seconds, around):
+        """Walk the DIEs below a DIE for `children`, `scopes` or `calls`. False if there is no memory."""
+        level: u64 = 0
+        work: cython.Py_ssize_t = 0
+        inner: u64 = 0  # 1 + the row of the innermost open scope
+        cursor: DieCursor
+        self.levels.count = 0
+        if not self.begin_walk(unit, offset, cython.address(cursor)):
+            return True
+        while next_die(cython.address(cursor)):
+            if cursor.entry == cython.NULL:
+                if level == 0:
+                    break
+                level -= 1
+                if inner and level == self.levels.items[inner - 1]:
+                    u64s(seconds)[inner - 1] = cursor.offset
+                    inner = u64s(around)[inner - 1]
+                if level == 0:
+                    break
+                continue
+            if not read_attributes(cython.address(cursor)):
+                break
+            handle_signals(cython.address(work), cursor.offset - cursor.die)
+            if mode == CHILDREN:
+                if level == 1 and not (firsts.push_u64(cursor.die) and seconds.push_u64(cursor.entry.tag)):
+                    return False
+            elif mode == CALLS and cursor.entry.tag in (c.DW_TAG_call_site, c.DW_TAG_GNU_call_site):
+                if not firsts.push_u64(cursor.die):
+                    return False
+            if cursor.entry.children:
+                if mode == CHILDREN and level == 1 and cursor.has >> S_SIBLING & 1:
+                    target: u64 = target_of(unit, cursor.values[S_SIBLING], cursor.forms[S_SIBLING])
+                    if cursor.offset < target < unit[END]:
+                        cursor.offset = target
+                        continue
+                if mode == SCOPES and level and is_scope(cursor.entry.tag):
+                    if not (
+                        firsts.push_u64(cursor.die)
+                        and seconds.push_u64(unit[END])  # until it ends
+                        and around.push_u64(inner)
+                        and push_u64(cython.address(self.levels), level)
+                    ):
+                        return False
+                    inner = cython.cast(u64, firsts.vector.count)
+                level += 1
+            elif level == 0:
+                break
+        return True
 
     def find_spans(self, cursor):
         """Set `spans` to the ranges of the current DIE."""

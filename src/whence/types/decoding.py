@@ -1,0 +1,493 @@
+"""Values from bytes: a type and a storage in, a Value out.
+
+Bounded in every direction: depth, elements of arrays, characters of strings, parts of one variable, and all parts
+together. What is left out is marked in the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from whence._base.records import Record
+from whence.dwarf.kernels import constants
+from whence.types.locating import calculate
+from whence.types.model import Field, Language, Member, Type, TypeKind, Value, ValueKind
+from whence.types.storage import NoValue, Storage
+from whence.types.text import (
+    WIDE,
+    WIDTHS,
+    characters_of,
+    enumeration_text,
+    float_text,
+    integer_text,
+    joined,
+    missing_text,
+    string_text,
+)
+
+if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
+    from whence.types.locating import Surroundings
+    from whence.unwind.memory import Memory
+
+CHUNK = 256  # bytes of a string that are read at once
+UNSIGNED = (
+    constants.DW_ATE_boolean, constants.DW_ATE_address, constants.DW_ATE_unsigned, constants.DW_ATE_unsigned_char,
+    constants.DW_ATE_UTF,
+)  # fmt: skip
+TOO_MANY = "the process has too many values"
+
+
+class Limits(Record, frozen=True):
+    """How much of values is read.
+
+    `elements` of an array or container, `characters` of a string, `depth` of structures in structures, `parts` of one
+    variable, `size` of an array in bytes.
+    """
+
+    elements: int = 200
+    characters: int = 200
+    depth: int = 20
+    parts: int = 4000
+    size: int = 1 << 16
+
+
+class Budget:
+    """What all values of a process may cost, in parts and bytes read."""
+
+    def __init__(self, parts: int) -> None:
+        self.left = parts
+
+    def spend(self, cost: int) -> None:
+        """Raise NoValue if more was spent than there is."""
+        self.left -= cost
+        if self.left < 0:
+            raise NoValue(TOO_MANY)
+
+
+class Decoder:
+    """Decodes values of one process.
+
+    Args:
+        memory: the process's memory.
+        order: its byte order.
+        bits: size of its addresses.
+        symbol: returns the name of the function or object at a runtime address, as `name` or `name+8`; "" if unknown.
+        limits: how much is read.
+        budget: what all values may cost.
+        container: returns the value of a container or smart pointer of a language's library; None for other types.
+    """
+
+    def __init__(
+        self, memory: Memory, order: ByteOrder, bits: int, symbol: Callable[[int], str], limits: Limits, budget: Budget,
+        container: Callable[[Decoder, Type, Storage, int], Value | None],
+    ) -> None:  # fmt: skip
+        self.memory, self.order, self.bits, self.symbol = memory, order, bits, symbol
+        self.limits, self.budget, self._container = limits, budget, container
+        self.parts_left = 0
+        self.surroundings: Surroundings | None = None  # of the variable that is being decoded
+
+    def decode(self, type: Type, storage: Storage, surroundings: Surroundings | None = None) -> Value:
+        """Return the value of a variable."""
+        self.parts_left = self.limits.parts
+        self.surroundings = surroundings
+        return self.value(type, storage.extended(type.plain.size or 0), 0)
+
+    def value(self, type: Type, storage: Storage, depth: int) -> Value:
+        """Return the value of a part; a part that has none says why."""
+        try:
+            self.spend(1)
+            return self._value(type, storage, depth)
+        except NoValue as error:
+            return self.missing(type, str(error))
+
+    def spend(self, cost: int) -> None:
+        """Count parts. Raises NoValue if the variable, or all together, has too many."""
+        self.budget.spend(cost)
+        self.parts_left -= cost
+        if self.parts_left < 0:
+            raise NoValue(f"the variable has more than {self.limits.parts:,} parts")
+
+    def missing(self, type: Type, reason: str) -> Value:
+        """Return the value of something that has none."""
+        return Value(ValueKind.MISSING, type.name, missing_text(reason), reason=reason)
+
+    def _value(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        size = plain.size
+        if plain.kind is TypeKind.UNKNOWN:
+            raise NoValue("its type is unknown")
+        if size:
+            reason = storage.missing(size)
+            if reason:
+                raise NoValue(reason)
+        decode = DECODERS.get(plain.kind)
+        if decode is None:
+            return Value(ValueKind.STRUCTURE, type.name, "void")
+        return decode(self, type, storage, depth)
+
+    # scalars
+
+    def number(self, storage: Storage, size: int, *, signed: bool = False) -> int:
+        """Return an integer of `size` bytes. Raises NoValue."""
+        return int.from_bytes(storage.read(size), self.order, signed=signed)
+
+    def address(self, storage: Storage) -> int:
+        """Return an address. Raises NoValue."""
+        return self.number(storage, self.bits // 8)
+
+    def _integer(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        size = plain.size or 0
+        if not 0 < size <= 16:
+            raise NoValue(f"an integer of {size:,} bytes")
+        return self.integer(type, self.number(storage, size, signed=plain.encoding not in UNSIGNED))
+
+    def integer(self, type: Type, value: int) -> Value:
+        """Return an integer as its type shows it."""
+        plain = type.plain
+        prefix = wide_prefix(type)
+        if plain.kind is TypeKind.BOOLEAN:
+            text = ("false", "true")[value] if value in (0, 1) else str(value)
+            return Value(ValueKind.BOOLEAN, type.name, text, bool(value))
+        text = integer_text(value, plain, prefix)
+        if prefix and plain.kind is not TypeKind.CHARACTER:
+            text = integer_text(value, wide_type(plain), prefix)
+        kind = ValueKind.CHARACTER if plain.kind is TypeKind.CHARACTER and plain.size == 1 else ValueKind.NUMBER
+        return Value(kind, type.name, text, value)
+
+    def _float(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        size = plain.size or 0
+        if size > 16:
+            raise NoValue(f"a float of {size:,} bytes")
+        data = storage.read(size)
+        if plain.kind is TypeKind.COMPLEX:
+            half = size // 2
+            (real, _), (imaginary, _) = float_text(data[:half], self.order), float_text(data[half:], self.order)
+            return Value(ValueKind.NUMBER, type.name, f"{real} + {imaginary}i")
+        text, number = float_text(data, self.order)
+        if not text or ("128" in plain.name and size == 16):
+            raise NoValue(f"a float of {size} bytes is not supported")
+        return Value(ValueKind.NUMBER, type.name, text, number)
+
+    def _enumeration(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        size = plain.size or 0
+        if not 0 < size <= 16:
+            raise NoValue(f"an enumeration of {size:,} bytes")
+        return self.enumeration(type, self.number(storage, size))
+
+    def enumeration(self, type: Type, value: int) -> Value:
+        """Return a value of an enumeration, by its unsigned number."""
+        plain = type.plain
+        text, name = enumeration_text(value, plain)
+        if plain.language is Language.CPP and (scope := plain.scope if plain.tag else ()):
+            qualified = "::".join(scope)
+            text = f"{qualified}::{text}" if name else text
+        return Value(ValueKind.ENUMERATION, type.name, text, value, label=name)
+
+    # pointers
+
+    def _pointer(self, type: Type, storage: Storage, depth: int) -> Value:
+        if type.plain.size not in (4, 8, None):
+            raise NoValue(f"a pointer of {type.plain.size:,} bytes")
+        return self.pointer(type, self.number(storage, type.plain.size or self.bits // 8), depth)
+
+    def pointer(self, type: Type, address: int, depth: int) -> Value:
+        """Return a pointer, with the text that it points to, or the name of the function or object there."""
+        target = type.plain.target
+        text = f"{address:#x}"
+        shown: Value | None = None
+        if address and is_text(target) and type.plain.language in (Language.C, Language.CPP):
+            shown = self.string_at(address, target)
+            return Value(ValueKind.POINTER, type.name, f"{text} {shown.text}", address, target=shown)
+        if address and (name := self.symbol(address)):
+            return Value(ValueKind.POINTER, type.name, f"{text} <{name}>", address, label=name)
+        return Value(ValueKind.POINTER, type.name, text, address)
+
+    def string_at(self, address: int, target: Type) -> Value:
+        """Return the text at an address, up to a NUL character or the limit."""
+        size = target.plain.size or 1
+        limit = self.limits.characters
+        data, is_cut = bytearray(), True
+        while len(data) < limit * size:
+            chunk = min(CHUNK, limit * size - len(data))
+            part = self._readable(address + len(data), chunk)
+            if len(part) < size:
+                break
+            end = terminator(part, size)
+            data += part if end is None else part[:end]
+            if end is not None:
+                is_cut = False
+                break
+            if len(part) < chunk:
+                break
+        self.budget.spend(len(data) // CHUNK + 1)
+        if not data and is_cut:
+            reason = f"the memory at {address:#x} cannot be read"
+            return Value(ValueKind.MISSING, text=missing_text(reason), reason=reason)
+        is_readable = not is_cut or len(data) >= limit * size
+        if is_cut and is_readable and self._readable(address + len(data), size) == bytes(size):
+            is_cut = False
+        text = string_text(characters_of(bytes(data), size, self.order), limit, is_cut=is_cut and is_readable)
+        if not is_readable:
+            text += missing_text(f"the memory at {address + len(data):#x} cannot be read")
+        text = wide_prefix(target) + text if size > 1 else text
+        content = decoded(bytes(data), size, self.order)
+        length = None if is_cut else len(data) // size
+        return Value(ValueKind.STRING, target.name, text, content, length=length, is_cut=is_cut)
+
+    def _readable(self, address: int, size: int) -> bytes:
+        """Return the bytes at an address that can be read, up to the end of its page if not all can."""
+        for count in (size, min(size, 4096 - address % 4096)):
+            try:
+                return self.memory.read(address, count)
+            except LookupError:
+                continue
+        return b""
+
+    def _reference(self, type: Type, storage: Storage, depth: int) -> Value:
+        address = self.address(storage)
+        target = type.plain.target
+        if depth >= self.limits.depth:
+            return Value(ValueKind.REFERENCE, type.name, f"@{address:#x}: {{...}}", address, is_cut=True)
+        shown = self.value(target, Storage.at(self.memory, address), depth + 1)
+        return Value(ValueKind.REFERENCE, type.name, f"@{address:#x}: {shown.text}", address, target=shown)
+
+    def _member_pointer(self, type: Type, storage: Storage, depth: int) -> Value:
+        size = type.plain.size or self.bits // 8
+        word = self.bits // 8
+        value = self.number(storage, min(size, word), signed=True)
+        if size > word:
+            adjustment = self.number(storage.part(word), word, signed=True)
+            if not value:
+                return Value(ValueKind.POINTER, type.name, "NULL", 0)
+            if value & 1:
+                return Value(
+                    ValueKind.POINTER,
+                    type.name,
+                    f"&virtual table offset {value - 1}, this adjustment {adjustment}",
+                    value,
+                )
+            name = self.symbol(value)
+            return Value(ValueKind.POINTER, type.name, f"{value:#x}" + (f" <{name}>" if name else ""), value)
+        return Value(ValueKind.POINTER, type.name, "NULL" if value == -1 else str(value), value)
+
+    def _function(self, type: Type, storage: Storage, depth: int) -> Value:
+        address = storage.address
+        name = self.symbol(address) if address is not None else ""
+        text = f"{{{type.name}}} {address:#x}" if address is not None else f"{{{type.name}}}"
+        return Value(ValueKind.POINTER, type.name, f"{text} <{name}>" if name else text, address)
+
+    # aggregates
+
+    def _structure(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        if plain.is_declaration:
+            raise NoValue("its type is incomplete")
+        if depth >= self.limits.depth:
+            return Value(ValueKind.STRUCTURE, type.name, "{...}", is_cut=True)
+        return self._container(self, type, storage, depth) or self.structure(type, storage, depth)
+
+    def structure(self, type: Type, storage: Storage, depth: int) -> Value:
+        """Return a structure or union with its members."""
+        fields = [
+            Field(member.name, self.member(member, storage, depth + 1), member.is_base) for member in type.plain.members
+        ]
+        return Value(ValueKind.STRUCTURE, type.name, structure_text(fields), fields=tuple(fields))
+
+    def member(self, member: Member, storage: Storage, depth: int) -> Value:
+        """Return the value of a member of a structure."""
+        try:
+            self.spend(1)
+            if member.bits:
+                return self._bit_field(member, storage)
+            return self._value(member.type, storage.part(self.offset_of(member, storage)), depth)
+        except NoValue as error:
+            return self.missing(member.type, str(error))
+
+    def offset_of(self, member: Member, storage: Storage) -> int:
+        """Return the offset of a member, which a virtual base class computes. Raises NoValue."""
+        if member.offset is not None:
+            return member.offset
+        address = storage.address
+        if address is None or self.surroundings is None or not member.expression:
+            raise NoValue("the offset of a base class is unknown")
+        # the address of the structure is pushed first; the result is the address of the member
+        prefix = bytes([constants.DW_OP_push_object_address])
+        where = calculate(prefix + member.expression, self.surroundings, object_address=address)
+        return where - address
+
+    def _bit_field(self, member: Member, storage: Storage) -> Value:
+        plain = member.type.plain
+        first, last = member.bit // 8, (member.bit + member.bits - 1) // 8
+        if not 0 < member.bits <= 128:
+            raise NoValue(f"a bit field of {member.bits:,} bits")
+        data = storage.part(first).read(last - first + 1)
+        number = int.from_bytes(data, self.order)
+        if self.order == "little":
+            number >>= member.bit - 8 * first
+        else:
+            number >>= 8 * len(data) - (member.bit - 8 * first) - member.bits
+        number &= (1 << member.bits) - 1
+        if plain.kind is TypeKind.ENUMERATION:
+            return self.enumeration(member.type, number)
+        if plain.encoding not in UNSIGNED and number >> member.bits - 1:
+            number -= 1 << member.bits
+        if plain.kind not in (TypeKind.INTEGER, TypeKind.CHARACTER, TypeKind.BOOLEAN):
+            raise NoValue("a bit field of this type is not supported")
+        return self.integer(member.type, number)
+
+    def _array(self, type: Type, storage: Storage, depth: int) -> Value:
+        plain = type.plain
+        element = plain.target
+        count = self.count_of(plain)
+        if plain.language is Language.GO and count is None:
+            count = 0
+        if count is None or (count == 0 and plain.language in (Language.C, Language.CPP)):  # a flexible array member
+            address = storage.address
+            text = "<optimized out>" if address is None else f"{address:#x}"
+            if address is not None and is_text(element):
+                text = f"{text} {self.string_at(address, element).text}"
+            return Value(ValueKind.ARRAY, type.name, text, length=count)
+        if depth >= self.limits.depth:
+            return Value(ValueKind.ARRAY, type.name, "{...}", length=count, is_cut=True)
+        if is_text(element) and not plain.encoding and plain.language in (Language.C, Language.CPP):
+            return self.character_array(type, storage, count)
+        return self.elements(type, element, storage, count, depth)
+
+    def count_of(self, array: Type) -> int | None:
+        """Return the number of elements of an array; None if it is unknown."""
+        bound = array.bound
+        if bound.number is not None or self.surroundings is None:
+            return bound.number
+        try:
+            if bound.expression:
+                value = calculate(bound.expression, self.surroundings)
+            elif bound.variable:
+                value = self.surroundings.variable_value(bound.variable)
+            else:
+                return None
+        except NoValue:
+            return None
+        value = value - (1 << self.bits) if value >> self.bits - 1 else value
+        return max(0, value + bound.adds)
+
+    def character_array(self, type: Type, storage: Storage, count: int) -> Value:
+        """Return an array of characters as a text; trailing NUL characters are not part of it."""
+        element = type.plain.target
+        size = element.plain.size or 1
+        shown = min(count, self.limits.size // size)
+        self.spend(1 + shown * size // CHUNK)
+        try:
+            data = storage.read(shown * size)
+        except NoValue:
+            return self.elements(type, element, storage, count, 0)
+        if shown == count and data.endswith(bytes(size)):
+            data = data[: len(data) - size]
+        characters = characters_of(data, size, self.order)
+        is_cut = shown < count
+        text = string_text(characters, self.limits.characters, is_cut=is_cut)
+        if size > 1:
+            text = wide_prefix(element) + text
+        content = decoded(data.rstrip(b"\0") if size == 1 else data, size, self.order)[: self.limits.characters]
+        return Value(ValueKind.STRING, type.name, text, content, length=count, is_cut=text.endswith("..."))
+
+    def elements(
+        self, type: Type, element: Type, storage: Storage, count: int, depth: int, *, kind: ValueKind = ValueKind.ARRAY
+    ) -> Value:
+        """Return an array: at most the limit of elements, where rows of equal elements count as few."""
+        size = element.plain.size
+        if size is None:
+            raise NoValue("the size of its elements is unknown")
+        fields, is_cut, parts = self.items(element, storage, count, depth, size)
+        return Value(
+            kind, type.name, "{" + joined(parts, is_cut=is_cut) + "}", fields=tuple(fields), length=count, is_cut=is_cut
+        )
+
+    def items(
+        self, element: Type, storage: Storage, count: int, depth: int, stride: int
+    ) -> tuple[list[Field], bool, list[str]]:
+        """Return elements that follow each other, True if some were left out, and the text of each."""
+        fields: list[Field] = []
+        texts: list[str] = []
+        shown = min(count, self.limits.elements)
+        for index in range(shown):
+            value = self.value(element, storage.part(index * stride), depth + 1)
+            fields.append(Field("", value))
+            texts.append(value.text)
+            if value.reason == TOO_MANY or self.parts_left < 0:
+                return fields, True, texts
+        return fields, shown < count, texts
+
+
+def structure_text(fields: list[Field]) -> str:
+    """Return the text of a structure: `{<Base> = {...}, a = 1, {b = 2}}`."""
+    parts = []
+    for field in fields:
+        if field.is_base:
+            parts.append(f"<{field.name or field.value.type}> = {field.value.text}")
+        else:
+            parts.append(f"{field.name} = {field.value.text}" if field.name else field.value.text)
+    if all(field.is_base for field in fields):
+        parts.append("<No data fields>")
+    return "{" + ", ".join(parts) + "}"
+
+
+def is_text(type: Type) -> bool:
+    """Return True for types whose arrays are texts: integers of a byte, and wide characters."""
+    plain = type.plain
+    if plain.kind is TypeKind.CHARACTER:
+        return plain.size in WIDTHS
+    return plain.kind is TypeKind.INTEGER and (plain.size == 1 or bool(wide_prefix(type)))
+
+
+def wide_prefix(type: Type) -> str:
+    """Return the prefix of characters and texts of a type: L for wchar_t; "" for single bytes."""
+    plain = type.plain
+    for name in (type.name.removeprefix("const "), plain.name):
+        if name in WIDE:
+            return WIDE[name]
+    return ""
+
+
+def wide_type(plain: Type) -> Type:
+    """Return a type like an integer type that is shown as a character."""
+    return Type(TypeKind.CHARACTER, plain.name, plain.size)
+
+
+def terminator(data: bytes, size: int) -> int | None:
+    """Return the offset of the first NUL character, None if there is none."""
+    if size == 1:
+        index = data.find(0)
+        return None if index < 0 else index
+    for offset in range(0, len(data) - size + 1, size):
+        if not any(data[offset : offset + size]):
+            return offset
+    return None
+
+
+def decoded(data: bytes, size: int, order: str) -> str:
+    """Return a text of characters of `size` bytes."""
+    if size == 1:
+        return data.decode("utf-8", "backslashreplace")
+    return data.decode(f"utf-{8 * size}-{'le' if order == 'little' else 'be'}", "backslashreplace")
+
+
+DECODERS: dict[TypeKind, Callable[[Decoder, Type, Storage, int], Value]] = {
+    TypeKind.INTEGER: Decoder._integer,
+    TypeKind.CHARACTER: Decoder._integer,
+    TypeKind.BOOLEAN: Decoder._integer,
+    TypeKind.FLOAT: Decoder._float,
+    TypeKind.COMPLEX: Decoder._float,
+    TypeKind.ENUMERATION: Decoder._enumeration,
+    TypeKind.POINTER: Decoder._pointer,
+    TypeKind.REFERENCE: Decoder._reference,
+    TypeKind.MEMBER_POINTER: Decoder._member_pointer,
+    TypeKind.FUNCTION: Decoder._function,
+    TypeKind.STRUCTURE: Decoder._structure,
+    TypeKind.UNION: Decoder._structure,
+    TypeKind.ARRAY: Decoder._array,
+}

@@ -1,0 +1,440 @@
+"""The variables of the frames of a process, live or in a core.
+
+    values = ProcessValues(machine, order, code, memory, open_debug_info)
+    for frame, functions in zip(unwound.frames, values.of(unwound, states)):
+        for variables in functions:  # of the function and of each call inlined there, innermost first
+            print([f"{variable.name} = {variable.value}" for variable in variables])
+
+A file's debug info is opened when the first frame in it is read. A damaged DIE, location or type costs only the
+variables that need it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from whence._base.errors import DwarfError, WhenceError
+from whence._base.window import Cursor
+from whence.dwarf.die_reader import FLAGS, DieReader
+from whence.dwarf.kernels import constants
+from whence.dwarf.kernels import variables as kernel
+from whence.dwarf.kernels.units import OFFSET
+from whence.types.containers import container_value
+from whence.types.decoding import Budget, Decoder, Limits
+from whence.types.locating import BaseKind, calculate, locate
+from whence.types.model import Type, TypeKind, Value, Variable
+from whence.types.scopes import Declared, FunctionScope, UnitReader, address_of, is_tail_call
+from whence.types.storage import OPTIMIZED_OUT, NoValue, Piece, Storage
+from whence.types.symbols import SymbolNames
+
+if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
+    from whence.dwarf.die_reader import Die
+    from whence.dwarf.info import DebugInfo
+    from whence.objects.interface import ObjectFile
+    from whence.unwind.memory import Memory
+    from whence.unwind.modules import CoreCode, Module
+    from whence.unwind.recording import FrameState
+    from whence.unwind.registers import Machine
+    from whence.unwind.steps import StackFrame, Unwound
+
+OpenDebugInfo = Callable[["Module"], "tuple[DebugInfo | None, Sequence[ObjectFile]]"]
+
+PARTS = 1 << 20  # of all values of a process together
+TAIL_CALLS = 16  # functions that are followed along tail calls
+FUNCTION_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
+CALL_VALUES = (constants.DW_AT_call_value, constants.DW_AT_GNU_call_site_value)
+CALL_TARGETS = (constants.DW_AT_call_target, constants.DW_AT_GNU_call_site_target)
+CALL_ORIGINS = (constants.DW_AT_call_origin, constants.DW_AT_abstract_origin)
+CALL_PARAMETERS = (constants.DW_AT_call_parameter, constants.DW_AT_abstract_origin)
+PARAMETER_TAGS = (constants.DW_TAG_call_site_parameter, constants.DW_TAG_GNU_call_site_parameter)
+
+
+class FileValues:
+    """The debug info of one file: scopes at its vaddrs, and names of its symbols."""
+
+    def __init__(self, info: DebugInfo | None, files: Sequence[ObjectFile], demangle: Callable[[str], str]) -> None:
+        self.info, self._files, self._demangle = info, files, demangle
+        self._dies = None if info is None else DieReader(info)
+        self._units: dict[int, UnitReader] = {}  # by id of the reader of DIEs
+        self._symbols: SymbolNames | None = None
+
+    def chain_at(self, vaddr: int) -> list[FunctionScope]:
+        """Return the function at a vaddr and the calls inlined into it there, innermost first."""
+        if self._dies is None:
+            return []
+        for dies, unit in self._dies.units_at(vaddr):
+            if id(dies) not in self._units:
+                self._units[id(dies)] = UnitReader(dies)
+            chain = self._units[id(dies)].chain(unit, vaddr)
+            if chain:
+                return chain
+        return []
+
+    def symbol(self, vaddr: int) -> str:
+        """Return the function or object that contains a vaddr, as `name` or `name+8`; "" if there is none."""
+        if self._symbols is None:
+            self._symbols = SymbolNames(self._files, self._demangle)
+        return self._symbols.at(vaddr)
+
+
+class ProcessValues:
+    """Reads the variables of frames of one process.
+
+    Args:
+        machine, order: what the process runs on.
+        code: its executable memory, by which the file of a frame is found.
+        memory: its memory.
+        open_debug_info: returns the debug info of a mapped file, and the files with its symbols.
+        stored: bytes of memory available; what all values may cost depends on it.
+        limits: how much of each value is read.
+        demangle: makes names of symbols readable.
+    """
+
+    def __init__(
+        self, machine: Machine, order: ByteOrder, code: CoreCode, memory: Memory, open_debug_info: OpenDebugInfo, *,
+        stored: int = 0, limits: Limits | None = None, demangle: Callable[[str], str] = str,
+    ) -> None:  # fmt: skip
+        self.machine, self.order, self.code, self.memory = machine, order, code, memory
+        self._open_debug_info, self._demangle = open_debug_info, demangle
+        self._files: dict[int, FileValues] = {}  # by id of the module
+        self._loaded: list[tuple[int, int, int, Module]] | None = None
+        self._starts: list[int] = []
+        self.decoder = Decoder(
+            memory, order, machine.bits, self.symbol, limits or Limits(), Budget(PARTS + stored // 16), container_value
+        )
+
+    def of(self, unwound: Unwound, states: Sequence[FrameState]) -> list[tuple[tuple[Variable, ...], ...]]:
+        """Return the variables of each frame: of its function and of each call inlined there, innermost first.
+
+        A frame without debug info, or of which no state is known, has ().
+        """
+        frames = [self._context(frame, state) for frame, state in zip(unwound.frames, states, strict=False)]
+        for context, caller, frame in zip(frames, frames[1:], unwound.frames[1:], strict=False):
+            if context is not None and not frame.exact and not frame.is_trampoline:
+                context.caller = caller
+        result = [() if context is None else context.variables() for context in frames]
+        return result + [()] * (len(unwound.frames) - len(result))
+
+    def file_of(self, module: Module) -> FileValues:
+        """Return the debug info of a mapped file, opened at the first use."""
+        if id(module) not in self._files:
+            info: DebugInfo | None = None
+            files: Sequence[ObjectFile] = () if module.elf is None else (module.elf,)
+            with suppress(WhenceError, OSError):
+                info, files = self._open_debug_info(module)
+            self._files[id(module)] = FileValues(info, files, self._demangle)
+        return self._files[id(module)]
+
+    def _context(self, frame: StackFrame, state: FrameState) -> FrameContext | None:
+        module, vaddr = self.code.module_at(frame.lookup)
+        if module is None or frame.is_trampoline:
+            return None
+        try:
+            chain = self.file_of(module).chain_at(vaddr)
+        except WhenceError:
+            return None
+        return FrameContext(self, chain, frame, state, frame.lookup - vaddr) if chain else None
+
+    def symbol(self, address: int) -> str:
+        """Return the function or object at a runtime address, as `name` or `name+8`; "" if there is none."""
+        if self._loaded is None:
+            self._loaded = sorted(self.code.loaded(), key=lambda loaded: loaded[0])
+            self._starts = [start for start, _, _, _ in self._loaded]
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._loaded[index][1]:
+            return ""
+        _, _, bias, module = self._loaded[index]
+        try:
+            return self.file_of(module).symbol(address - bias)
+        except WhenceError:
+            return ""
+
+
+class FrameContext:
+    """One frame: what location expressions refer to (locating.Surroundings)."""
+
+    def __init__(
+        self, process: ProcessValues, chain: list[FunctionScope], frame: StackFrame, state: FrameState, bias: int
+    ) -> None:
+        self.process, self.chain, self.frame, self.state, self.bias = process, chain, frame, state, bias
+        self.bits, self.order, self.memory = process.machine.bits, process.order, process.memory
+        self.caller: FrameContext | None = None
+        self.unit = chain[-1].file
+        self.vaddr = frame.lookup - bias
+        self._die: Die | None = self.unit.dies.die(chain[-1].key)  # of the variable that is being read
+        self._frame_base: int | NoValue | None = None
+        self._is_in_base = False
+
+    @property
+    def function(self) -> int:
+        """The key of the function's DIE."""
+        return self.chain[-1].key
+
+    def variables(self) -> tuple[tuple[Variable, ...], ...]:
+        """Return the variables of the function and of each call inlined there, innermost first."""
+        return tuple(tuple(self._variables(scope)) for scope in self.chain)
+
+    def _variables(self, scope: FunctionScope) -> Iterator[Variable]:
+        for declared in scope.variables:
+            variable_type = self.unit.type_of(declared)
+            value, entry = self.value_of(declared, variable_type)
+            yield Variable(declared.name, variable_type.name, value, declared.is_argument, declared.line, entry)
+
+    def value_of(self, declared: Declared, variable_type: Type) -> tuple[Value, Value | None]:
+        """Return the value of a variable, and of an argument whose value is unknown the one it was called with."""
+        decoder = self.process.decoder
+        try:
+            storage = self.storage_of(declared, variable_type)
+        except NoValue as error:
+            reason = str(error)
+            value = decoder.missing(variable_type, reason)
+        else:
+            value = decoder.decode(variable_type, storage, self)
+        return value, None
+
+    def storage_of(self, declared: Declared, variable_type: Type) -> Storage:
+        """Return where a variable is. Raises NoValue."""
+        constant = declared.attribute(constants.DW_AT_const_value)
+        if constant is not None:
+            return self._constant(*constant, variable_type)
+        expression = self.unit.expression(declared, self.vaddr)
+        if expression is None:
+            raise NoValue(OPTIMIZED_OUT)
+        self._die = expression[1]
+        return locate(expression[0], self)
+
+    def _constant(self, die: Die, value: tuple[int, int, int], variable_type: Type) -> Storage:
+        kind, number, _ = value
+        size = variable_type.plain.size or 0
+        if kind == kernel.BLOCK:
+            data = self.unit.dies.block(die, constants.DW_AT_const_value)
+        elif kind in (kernel.NUMBER, kernel.ADDRESS) and 0 < size <= 16:
+            signed = number - (1 << 64) if number >> 63 else number
+            data = (signed & (1 << 8 * size) - 1).to_bytes(size, self.order)
+        else:
+            raise NoValue("its constant value has an unknown form")
+        return Storage(self.memory, (Piece(None, data=data),))
+
+    # what expressions refer to
+
+    def register(self, number: int) -> int:
+        value = self.state.registers.get(number)
+        if value is None:
+            name = self.process.machine.names.get(number, f"number {number}")
+            raise NoValue(f"the value of register {name} is unknown")
+        return value
+
+    def register_bytes(self, number: int) -> bytes:
+        wide = self.state.wide.get(number)
+        if wide is not None:
+            return wide
+        return self.register(number).to_bytes(self.bits // 8, self.order)
+
+    def frame_base(self) -> int:
+        if self._frame_base is None:
+            if self._is_in_base:
+                raise NoValue("its function has a frame base that refers to itself")
+            self._is_in_base = True
+            try:
+                self._frame_base = self._read_frame_base()
+            except NoValue as error:
+                self._frame_base = error
+            finally:
+                self._is_in_base = False
+        base = self._frame_base
+        if isinstance(base, NoValue):
+            raise NoValue(str(base))
+        return base
+
+    def _read_frame_base(self) -> int:
+        die = self.unit.dies.die(self.function)
+        for origin in () if die is None else self.unit.dies.origins(die):
+            if constants.DW_AT_frame_base not in origin.attributes:
+                continue
+            kind, value, _ = origin.attributes[constants.DW_AT_frame_base]
+            expression: bytes | None = self.unit.dies.block(origin, constants.DW_AT_frame_base)
+            if kind != kernel.BLOCK:
+                expression = self.unit.list_entry(origin, kind, value, self.vaddr)
+            if expression:
+                return calculate(expression, self)
+        raise NoValue("the frame base of its function is unknown")
+
+    def cfa(self) -> int:
+        if self.state.cfa is None:
+            raise NoValue("the canonical frame address is unknown")
+        return self.state.cfa
+
+    def relocated(self, vaddr: int) -> int:
+        return vaddr + self.bias & (1 << self.bits) - 1
+
+    def indexed(self, index: int) -> int:
+        if self._die is None:
+            raise NoValue("an address is in no unit")
+        address = self.unit.lists.address(self.unit.list_unit(self._die), index)
+        if address is None:
+            raise NoValue(f"entry {index} of .debug_addr does not exist")
+        return address
+
+    def _key_in_unit(self, offset: int) -> int:
+        if self._die is None:
+            raise NoValue("its location expression is in no unit")
+        key: int = self.unit.dies.unit_value(self._die, OFFSET) + offset | self._die.key & FLAGS
+        return key
+
+    def base_kind(self, offset: int) -> BaseKind:
+        base = self.unit.types.type_at(self._key_in_unit(offset)).plain
+        if not base.size or base.size > 16 or (base.kind not in INTEGERS and base.kind is not TypeKind.FLOAT):
+            raise NoValue("its location expression is damaged: a typed value without a base type")
+        is_signed = base.encoding in (constants.DW_ATE_signed, constants.DW_ATE_signed_char)
+        return BaseKind(base.size, is_signed, base.kind is not TypeKind.FLOAT)
+
+    def variable_value(self, key: int) -> int:
+        """Return the value of a variable that another's type refers to, such as the length of an array."""
+        die = self.unit.dies.die(key)
+        if die is None:
+            raise NoValue("a variable that its type refers to is missing")
+        declared = Declared("", tuple(self.unit.dies.origins(die)), False, 0)
+        variable_type = self.unit.type_of(declared)
+        plain = variable_type.plain
+        size = min(plain.size or self.bits // 8, 16)
+        return int.from_bytes(self.storage_of(declared, variable_type).read(size), self.order)
+
+    # values at the entry of the function
+
+    def entry_value(self, expression: bytes, depth: int) -> int:
+        return self._passed(lambda site: self._parameter_in(site, expression), depth)
+
+    def parameter_value(self, offset: int, depth: int) -> int:
+        key = self._key_in_unit(offset)
+        return self._passed(lambda site: self._parameter_named(site, key), depth)
+
+    def _passed(self, parameter_of: Callable[[Die], Die | None], depth: int) -> int:
+        """Return the value that the caller passed for a parameter, which `parameter_of` finds at the call's DIE.
+
+        The call must be known to be one of this function, and the function must not call itself by a tail call.
+        """
+        caller = self.caller
+        if caller is None:
+            raise NoValue(OPTIMIZED_OUT)
+        site = caller.unit.call_site(caller.function, caller.frame.pc - caller.bias)
+        if site is None or not self._is_called_by(caller, site) or self._can_tail_call_itself():
+            raise NoValue(OPTIMIZED_OUT)
+        parameter = parameter_of(site)
+        for name in CALL_VALUES:
+            if parameter is not None and name in parameter.attributes:
+                die, caller._die = caller._die, parameter
+                try:
+                    return calculate(caller.unit.dies.block(parameter, name), caller, depth=depth)
+                finally:
+                    caller._die = die
+        raise NoValue(OPTIMIZED_OUT)
+
+    def _parameter_in(self, site: Die, expression: bytes) -> Die | None:
+        """Return the parameter of a call that is passed in the register of an expression."""
+        number = register_of(expression)
+        if number is None:
+            raise NoValue("the value at the entry of an expression is not supported")
+        assert self.caller is not None
+        dies = self.caller.unit.dies
+        for parameter in parameters_of(self.caller, site):
+            if register_of(dies.block(parameter, constants.DW_AT_location)) == number:
+                return parameter
+        return None
+
+    def _parameter_named(self, site: Die, key: int) -> Die | None:
+        """Return the parameter of a call that is passed for the parameter with a key."""
+        assert self.caller is not None
+        if self.caller.unit is not self.unit:
+            return None
+        for parameter in parameters_of(self.caller, site):
+            if any(parameter.reference(name) == key for name in CALL_PARAMETERS):
+                return parameter
+        return None
+
+    def _names(self) -> tuple[set[int], str]:
+        """Return the keys of the DIEs of this function, and its name."""
+        dies = self.unit.dies
+        die = dies.die(self.function)
+        if die is None:
+            return set(), ""
+        return {origin.key for origin in dies.origins(die)}, dies.name(die, FUNCTION_NAMES) or dies.name(die)
+
+    def _is_called_by(self, caller: FrameContext, site: Die) -> bool:
+        """Return True if a call is one of this function."""
+        dies = caller.unit.dies
+        for name in CALL_ORIGINS:
+            key = site.reference(name)
+            target = dies.die(key) if key else None
+            if target is not None:
+                keys, called = self._names()
+                same_file = caller.unit is self.unit
+                if same_file and keys & {origin.key for origin in dies.origins(target)}:
+                    return True
+                return bool(called) and called == (dies.name(target, FUNCTION_NAMES) or dies.name(target))
+        for name in CALL_TARGETS:
+            if name in site.attributes:
+                die, caller._die = caller._die, site
+                try:
+                    target_address = calculate(dies.block(site, name), caller)
+                finally:
+                    caller._die = die
+                return target_address == self._start()
+        return False
+
+    def _start(self) -> int | None:
+        die = self.unit.dies.die(self.function)
+        low = None if die is None else address_of(die, constants.DW_AT_low_pc)
+        return None if low is None else self.relocated(low)
+
+    def _can_tail_call_itself(self) -> bool:
+        """Return True if a chain of tail calls may lead from this function to itself, or if that is unknown."""
+        dies = self.unit.dies
+        mine, _ = self._names()
+        waiting, seen = [self.function], {self.function}
+        for _ in range(TAIL_CALLS):
+            if not waiting:
+                return False
+            for site in self.unit.calls(waiting.pop()):
+                if not is_tail_call(site):
+                    continue
+                key = next(filter(None, (site.reference(name) for name in CALL_ORIGINS)), 0)
+                target = dies.die(key) if key else None
+                if target is None:
+                    return True
+                if mine & {origin.key for origin in dies.origins(target)}:
+                    return True
+                if target.key not in seen and constants.DW_AT_low_pc in target.attributes:
+                    seen.add(target.key)
+                    waiting.append(target.key)
+        return bool(waiting)
+
+
+INTEGERS = (TypeKind.INTEGER, TypeKind.CHARACTER, TypeKind.BOOLEAN)
+
+
+def parameters_of(caller: FrameContext, site: Die) -> Iterator[Die]:
+    """Yield the parameters of a call."""
+    for key, tag in caller.unit.dies.below(site):
+        if tag in PARAMETER_TAGS:
+            die = caller.unit.dies.die(key)
+            if die is not None:
+                yield die
+
+
+def register_of(expression: bytes) -> int | None:
+    """Return the register that an expression names; None for other expressions."""
+    if not expression:
+        return None
+    code = expression[0]
+    if constants.DW_OP_reg0 <= code <= constants.DW_OP_reg31:
+        return code - constants.DW_OP_reg0 if len(expression) == 1 else None
+    if code == constants.DW_OP_regx:
+        try:
+            return Cursor(expression, "expression", 1).uleb()
+        except DwarfError:
+            return None
+    return None

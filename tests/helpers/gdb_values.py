@@ -1,0 +1,146 @@
+"""Variables of the frames of a core as gdb has them, and how they compare with whence's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from whence.symbolize import Stack
+
+# Run by gdb's Python: writes a line for each frame. `format_string` has the defaults of `bt full`.
+SCRIPT = r"""
+import json, sys
+import gdb
+for setting in ("print elements 200", "width 0", "height 0", "print static-members off", "print symbol on"):
+    gdb.execute("set " + setting)
+out = open(@OUT@, "w")
+SHOWN = (gdb.SYMBOL_LOC_OPTIMIZED_OUT, gdb.SYMBOL_LOC_CONST, gdb.SYMBOL_LOC_CONST_BYTES)
+def text(symbol, frame):
+    try:
+        value = symbol.value(frame)
+        return value.format_string(@RAW@)
+    except gdb.error as error:
+        return "<error: %s>" % error
+    except UnicodeDecodeError:
+        return "<error: not UTF-8>"
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    frame = gdb.newest_frame()
+    while frame is not None:
+        variables = []
+        frame.select()  # bounds of arrays are those of the selected frame
+        try:
+            block = frame.block()
+        except RuntimeError:
+            block = None
+        while block is not None and block.function is None or block is not None and not block.is_global:
+            for symbol in block:
+                if symbol.is_variable or symbol.is_argument or symbol.addr_class in SHOWN:
+                    variables.append((symbol.print_name, symbol.is_argument, text(symbol, frame)))
+            if block.function is not None:
+                break
+            block = block.superblock
+        line = {"thread": thread.ptid[1] or thread.ptid[2], "pc": frame.pc(), "name": frame.name()}
+        line["variables"] = variables
+        out.write(json.dumps(line) + "\n")
+        try:
+            frame = frame.older()
+        except gdb.error:
+            frame = None
+out.close()
+"""
+SYMBOL = re.compile(r" <(?![A-Z]|repeats|missing|No data)[^<>]*(<[^<>]*>[^<>]*)*>")
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+NOTHING = re.compile(r"<missing>|<repeats \d+ times>|\.\.\.|(<[^<>]+>|[\w.$~]+) = |[{}, ]")  # around missing parts
+
+
+class Compared(NamedTuple):
+    """The outcome for one variable: `equal`, `both missing`, `whence missing`, `gdb missing` or `different`."""
+
+    outcome: str
+    function: str
+    name: str
+    ours: str
+    theirs: str
+
+
+def gdb_frames(
+    core: Path, program: Path, folder: Path, *, raw: bool = False, commands: tuple[str, ...] = ()
+) -> list[dict[str, object]]:
+    """Return the frames of all threads with their variables, as gdb prints them. Skips without gdb and its Python."""
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        pytest.skip("gdb is not on this machine")
+    out = folder / f"{core.name}.gdb"
+    script = folder / "values.py"
+    script.write_text(SCRIPT.replace("@OUT@", repr(str(out))).replace("@RAW@", "raw=True" if raw else ""))
+    options = ["-iex", "set auto-load safe-path /"]
+    options += [option for command in commands for option in ("-ex", command)]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
+    subprocess.run(
+        [gdb, "-nx", "-batch", *options, "-x", str(script), str(program), str(core)],
+        env=environment, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    if not out.exists():
+        pytest.skip("gdb has no Python")
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def plain_text(text: str) -> str:
+    """Return a value without the names of symbols, and with one text for everything that is missing."""
+    text = re.sub(r"<error: [^>]*>", "<missing>", text)
+    text = text.replace("<optimized out>", "<missing>").replace("<synthetic pointer>", "<missing>")
+    text = SYMBOL.sub("", re.sub(r"@<missing>.*", "<missing>", text))
+    return "<missing>" if "<missing>" in text and not NOTHING.sub("", text) else text
+
+
+def compared(stacks: list[Stack], theirs: list[dict[str, object]]) -> Iterator[Compared]:
+    """Compare the variables of equal frames: those with the same thread, pc and function, in their order."""
+    by_frame: dict[tuple[object, object], list[dict[str, object]]] = {}
+    for other in theirs:
+        by_frame.setdefault((other["thread"], other["pc"]), []).append(other)
+    for stack in stacks:
+        for frame in stack.frames:
+            group = by_frame.get((stack.tid, frame.pc), [])
+            if not frame.variables or not group:
+                continue
+            functions = group[: len(frame.variables)]
+            del group[: len(frame.variables)]
+            for function, variables, other in zip(frame.place.frames, frame.variables, functions, strict=False):
+                yield from _compared(function.function, [(v.name, str(v.value)) for v in variables], other)
+
+
+def _compared(function: str, ours: list[tuple[str, str]], theirs: dict[str, object]) -> Iterator[Compared]:
+    left: dict[str, list[str]] = {}
+    for name, _, text in theirs["variables"]:  # type: ignore[attr-defined]
+        left.setdefault(name, []).append(text)
+    for name, text in ours:
+        others = left.get(name)
+        if not others:
+            yield Compared("only whence", function, name, text, "")
+            continue
+        match = next((other for other in others if plain_text(other) == plain_text(text)), others[0])
+        others.remove(match)
+        a, b = plain_text(text), plain_text(match)
+        if "the value of register" in text and a != b:
+            outcome = "unknown register"  # gdb assumes that a function left the registers that it may change
+        elif a == b:
+            outcome = "both missing" if a == "<missing>" else "equal"
+        elif "<missing>" in a and "<missing>" not in b:  # gdb shows zeros for bytes that no piece describes
+            outcome = "whence missing"
+        else:  # of an array whose length gdb does not know, it shows the address
+            is_missing = b == "<missing>" or (a.startswith("{") and ADDRESS.fullmatch(b))
+            outcome = "gdb missing" if is_missing else "different"
+        yield Compared(outcome, function, name, text, match)
+    for name, others in left.items():
+        for text in others:
+            is_repeated = any(own == name for own, _ in ours) and plain_text(text) == "<missing>"
+            yield Compared("repeated by gdb" if is_repeated else "only gdb", function, name, "", text)
