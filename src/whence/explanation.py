@@ -92,7 +92,9 @@ def explain_elf(
     in_code, more = where_in(elf, vaddr)
     steps += more
     steps.append(Step("plan", str(plan)))
-    steps += [source(producers, name, vaddr) for name in SOURCES]
+    if producers.names_file is not None:
+        steps.append(source(producers, producers.names_file.format, vaddr))
+    steps += [source(producers, name, vaddr) for name in SOURCES if producers.names_file is not elf]
     for search in searches:
         steps += [Step(search.wanted, str(tried), tried.outcome.code == "taken" or None) for tried in search.tried]
     steps += other_names(elf, vaddr)
@@ -142,7 +144,7 @@ def source(producers: Producers, name: str, vaddr: int) -> Step:
         return Step(name, "; ".join(map(str, producers.problems)) or "none: not a Go program")
     try:
         units = producers.units_at((vaddr,)) if name == "DWARF" else []
-        frames = frames_by(producers, SOURCES[name], units, vaddr)
+        frames = frames_by(producers, SOURCES.get(name, "exchange"), units, vaddr)
     except (WhenceError, OSError) as error:
         return Step(label, str(error), False)
     kind = "unit" if producers.linked is None else "object file"

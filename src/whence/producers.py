@@ -65,13 +65,20 @@ class Producers:
         self.alt_elf: ObjectFile | None = None
         if options.dwarf or options.symtab:
             self.debug_elf = self._companion(CompanionKind.DEBUG_FILE) or elf
+        self.names_file = self.debug_elf if self.debug_elf.has_only_names else None
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
         self.linked: LinkedInfo | None = self._open_linked() if options.dwarf else None
         self.pdb: CodeView | None = self._open_pdb()
 
     def __repr__(self) -> str:
         debug_info = "DWARF" if self.pdb is None else "PDB"
-        kinds = {debug_info: self.debug_info, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
+        kinds: dict[str, object] = {
+            debug_info: self.debug_info,
+            ".gopclntab": self.pclntab,
+            "symbols": self.options.symtab or None,
+        }
+        if self.names_file is not None:
+            kinds = {self.names_file.format: self.names_file}
         kinds_read = ", ".join(kind for kind, source in kinds.items() if source is not None)
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {kinds_read or 'none'}>"
 
@@ -204,7 +211,7 @@ class Producers:
             vaddrs: only ranges that contain any of these are returned.
             lines, files: include line rows, and files.
             starts: include where functions begin.
-            only: a single source, "dwarf" (also PDB), "gopclntab" or "symtab".
+            only: a single source, "dwarf" (also PDB), "gopclntab", "symtab", or "exchange" (GSYM and Breakpad files).
         """
         with self.reading():
             return self._ranges(units, near, vaddrs, lines, files, starts, only)
@@ -218,6 +225,8 @@ class Producers:
             sorted_vaddrs = ascending(array("Q", vaddrs))[0].numbers()
         elif near is not None:
             sorted_vaddrs = memoryview(array("Q", sorted(near)))
+        if self.names_file is not None and self.names_file is self.elf:
+            return self._exchanged(near, sorted_vaddrs)
         by_dwarf = Ranges(self.strings)
         debug_info = self.debug_info
         by_go: list[Ranges] = []
@@ -259,7 +268,18 @@ class Producers:
         if self.pdb is not None and self.options.names == "linkage":
             for symbols in by_symbols:
                 take_names(by_dwarf, symbols)
+        if self.names_file is not None and only in ("", "exchange"):
+            by_dwarf = self._exchanged(near, sorted_vaddrs)
         return merge([by_dwarf, *(part_for(table, sorted_vaddrs) for table in (*by_go, *by_symbols))])
+
+    def _exchanged(self, near: Sequence[int] | None, vaddrs: memoryview | None) -> Ranges:
+        """Return the functions of the GSYM or Breakpad file."""
+        from whence.exchange.reading import ranges_of_file  # most files are not such files
+
+        assert self.names_file is not None
+        base = 0 if self.names_file is self.elf else self.elf.image_base
+        table = ranges_of_file(self.names_file, self.strings, self.problems, near=near, base=base)
+        return merge([part_for(table, vaddrs)])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Return the vaddrs of symbols with a name, the first in each symbol table."""
@@ -275,7 +295,7 @@ class Producers:
 
     def why_unnamed(self) -> Reason:
         """Return why an address in code has no frames: the file is stripped, or has no name for it."""
-        if self.dwarf is not None or self.pclntab is not None:
+        if self.dwarf is not None or self.pclntab is not None or self.names_file is not None:
             return Reason.NOT_IN_ARCHIVE
         has_symbols = any(elf.has_symtab for elf in (self.elf, self.debug_elf))
         return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
@@ -287,7 +307,7 @@ class Producers:
     @property
     def nameless(self) -> bool:
         """True if no source could name an address."""
-        if self.dwarf is not None or self.pclntab is not None:
+        if self.dwarf is not None or self.pclntab is not None or self.names_file is not None:
             return False
         for file in dict.fromkeys((self.elf, self.debug_elf)):
             if file.has_symtab or any(file.section(name) is not None for name in (".dynsym", ".gnu_debugdata")):

@@ -2,7 +2,7 @@ r"""The errors that whence raises.
 
     WhenceError
       FormatError          malformed input: what is wrong, and where
-        ObjectError: ElfError  MachoError  PdbError  PeError  WasmError
+        ObjectError: ElfError  MachoError  PdbError  PeError  WasmError  GsymError  BreakpadError
         DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError  MinidumpError
       ChecksumError        a stored checksum does not match the bytes (also a FormatError)
       Unsupported          a valid feature that this version does not read
@@ -157,6 +157,14 @@ class PeError(ObjectError):
 
 class WasmError(ObjectError):
     format = "wasm"
+
+
+class GsymError(ObjectError):
+    format = "gsym"
+
+
+class BreakpadError(ObjectError):
+    format = "breakpad"
 
 
 class DwarfError(FormatError):

@@ -33,6 +33,8 @@ class Source(StrEnum):
     PERFMAP = "perfmap", 8  # /tmp/perf-PID.map
     KALLSYMS = "kallsyms", 9
     PDB = "pdb", 10
+    GSYM = "gsym", 11
+    BREAKPAD = "breakpad", 12
 
     def __repr__(self) -> str:
         return f"Source.{self.name}"

@@ -173,7 +173,7 @@ def archive_producers(
     if options.files:
         table = caller_files(table)
     if options.demangle:
-        _demangle(table)
+        demangle_names(table)
     extra = extra_of(producers.elf)
     if options.unwind:
         extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
@@ -252,7 +252,7 @@ def _sources(table: Ranges) -> dict[str, int]:
     return counts
 
 
-def _demangle(table: Ranges) -> None:
+def demangle_names(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
     arena = Arena(table.strings)
     names = {

@@ -13,6 +13,7 @@ build_id          `whence build-id`: build-ids of files
 colour            colours and links on a terminal
 columns           `whence columns`: names for the addresses of a table
 completion        `whence completion`: completion scripts of the shells, in shell/
+convert           `whence convert`: names of a file as an archive or in the formats of other tools
 core              `whence core`: frames and stacks of a core file
 demo              `make demo`: the main jobs on real input
 demo_files        `whence demo`: the files that the documentation uses, in demo.zip

@@ -47,6 +47,7 @@ GROUPS = {
         "columns": ("columns", "add names to tables of addresses: Parquet, Arrow, CSV, JSON lines"),
     },
     "Archives and servers": {
+        "convert": ("convert", "write names as an archive, GSYM or Breakpad symbols, for other tools"),
         "lidia": ("lidia", "create, print and verify lidia archives"),
         "store": ("store", "keep debug files and archives by build-id, in a folder or a bucket"),
         "serve": ("serve", "serve a store over HTTP: debuginfod, symbolication, uploads"),

@@ -1,6 +1,7 @@
 """`whence symbols FILE`: the functions of the symbol tables, in order of address, without overlaps.
 
-Those of .gopclntab if a Go program has no symbol tables; of Windows programs those of the PDB file.
+Those of .gopclntab if a Go program has no symbol tables; of Windows programs those of the PDB file; of GSYM and
+Breakpad files all functions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def run(options: Namespace) -> int:
     """Print the functions. Return 1 if there are none, 3 if a table is damaged."""
     problems: list[WhenceError] = []
     with open_object(options.file) as elf:
-        if elf.format in ("PE", "PDB"):
+        if elf.has_only_names:
+            from whence.exchange.reading import functions_of_file
+
+            ranges = functions_of_file(elf, problems)
+        elif elf.format in ("PE", "PDB"):
             ranges = pdb_functions(elf, problems)
         else:
             ranges = functions(elf, problems=problems)

@@ -11,6 +11,7 @@ docs/formats/lidia.md; archives of Pyroscope's Go package can be read, and writt
     results.py     ranges and frame tables that readers return
     chains.py      frames of many addresses in columns, equal chains once
     render.py      answers as text, for the command line
+    ranges.py      the table of ranges of an archive, to write it in another format
     verify.py      checksums and structure
     unwind.py      the UNWD chunk: unwind tables inside an archive
 

@@ -220,11 +220,31 @@ class Table(Closing):
         """The bytes of the strings."""
         return self._data[self.header.strings.offset : self.header.strings.end]
 
+    def content(self) -> memoryview:
+        """Return the bytes of the archive, decompressed. Raises ValueError if the archive is closed."""
+        self._still_open()
+        return self._data
+
+    def source_numbers(self) -> bytes:
+        """Return the number of the table that named each range (`Source.number`); zeros if it is not stored."""
+        data, sections = self.content(), self._sections
+        if sections.sources:
+            return bytes(data[sections.source_offset : sections.source_offset + sections.sources])
+        out = bytearray()
+        firsts = sections.run_offset
+        values = firsts + 4 * sections.runs
+        for run in range(sections.runs):
+            end = len(self)
+            if run + 1 < sections.runs:
+                end = min(end, int.from_bytes(data[firsts + 4 * run + 4 : firsts + 4 * run + 8], "little"))
+            out += bytes(data[values + run : values + run + 1]) * max(0, end - len(out))
+        return bytes(out).ljust(len(self), b"\0")
+
     def vaddrs(self) -> array[int]:
         """Return the vaddr of each range, in ascending order."""
         section = self.header.va_table
         self._still_open()
-        with self._reading():
+        with self.reading():
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
         if sys.byteorder == "big":
             starts.byteswap()
@@ -342,7 +362,7 @@ class Table(Closing):
         from whence.lidia import verify
 
         self._still_open()
-        with self._reading():
+        with self.reading():
             return verify.info(self._data, self._sections, self.header, self._extra, self.path)
 
     # Checking
@@ -352,7 +372,7 @@ class Table(Closing):
         from whence.lidia import verify
 
         self._still_open()
-        with self._reading():
+        with self.reading():
             return verify.problems(self._data, self._sections, self.header, self._extra)
 
     def notes(self) -> list[str]:
@@ -366,7 +386,7 @@ class Table(Closing):
         from whence.lidia.verify import check_crc
 
         self._still_open()
-        with self._reading():
+        with self.reading():
             check_crc(self._data, section)
 
     def check_crc(self) -> None:
@@ -397,7 +417,7 @@ class Table(Closing):
         if self._mapped is not None:
             self._mapped.check()
 
-    def _reading(self) -> AbstractContextManager[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Return a context manager for a block that reads the file; checks at its end that the file is unchanged."""
         return checked(self.check, self.path)
 

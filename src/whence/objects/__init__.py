@@ -13,4 +13,7 @@ macho          Mach-O files
 pe             PE files
 pdb            PDB files
 wasm           WebAssembly modules
+gsym.py        GSYM files
+breakpad.py    Breakpad symbol files
+names_only.py  what files that have names and no code have in common
 """

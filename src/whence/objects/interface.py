@@ -84,6 +84,11 @@ class ObjectFile(ABC):
         return False
 
     @property
+    def has_only_names(self) -> bool:
+        """Whether it names the code of another file and has no sections: GSYM and Breakpad's symbol files."""
+        return False
+
+    @property
     def go_build_id(self) -> str:
         """The ID that Go's tools gave the file; "" if it has none."""
         return ""

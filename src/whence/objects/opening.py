@@ -27,9 +27,13 @@ WASM_MAGIC = b"\0asm"
 PDB_MAGICS = (b"Micr", b"BSJB", b"MSFZ")  # the last two raise an error that says what they are
 CABINET_MAGIC = b"MSCF"
 FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+BREAKPAD_MAGIC = b"MODULE "  # of a text file
+GSYM_MAGICS = (b"MYSG", b"GSYM")  # little-endian, big-endian
 BUNDLE = ".dSYM"
 BUNDLE_FILES = 64
-MAGICS = (b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS, *PDB_MAGICS)
+MAGICS = (
+    b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS, *PDB_MAGICS, *GSYM_MAGICS, BREAKPAD_MAGIC[:4],
+)  # fmt: skip
 
 
 def split_architecture(path: str | os.PathLike[str]) -> tuple[str, str]:
@@ -101,6 +105,14 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.pdb.file import PdbFile
 
         return PdbFile.from_bytes(data, path)
+    if view[:4] in GSYM_MAGICS:
+        from whence.objects.gsym import GsymFile
+
+        return GsymFile.from_bytes(data, path)
+    if view[: len(BREAKPAD_MAGIC)] == BREAKPAD_MAGIC:
+        from whence.objects.breakpad import BreakpadFile
+
+        return BreakpadFile.from_bytes(data, path)
     return ElfFile.from_bytes(data, path)
 
 
@@ -130,6 +142,14 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
             from whence.objects.pdb.file import PdbFile
 
             return PdbFile.open(name)
+        if magic in GSYM_MAGICS:
+            from whence.objects.gsym import GsymFile
+
+            return GsymFile.open(name)
+        if magic == BREAKPAD_MAGIC[:4]:
+            from whence.objects.breakpad import BreakpadFile
+
+            return BreakpadFile.open(name)
     return ElfFile.open(name)
 
 

@@ -7,6 +7,7 @@ Producers (dwarf, gopclntab, symbol tables, a builder) make the table, an archiv
     overlay.py        scopes + line rows -> ranges: each row belongs to the innermost scope; a range has one file
     merge.py          several tables, best source first -> one table in order
     caller_files.py   splits ranges so that each shows one file at every address
+    flatten.py        the table back into functions with inlined calls and line rows, for other formats
     holding.py        the part of a table that answers for given addresses
     moved.py          the table of an object file at the addresses of the linked file
 """

@@ -39,6 +39,8 @@ from whence.unwind.kernels.cfi import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from whence._base.window import ByteOrder
     from whence.objects.interface import ObjectFile
 
@@ -176,6 +178,20 @@ class FrameSection:
             except DwarfError as error:
                 self.problems.append(error)
         return fdes
+
+    def programs(self) -> Iterator[tuple[int, int, int, list[tuple[int, int]]]]:
+        """Yield start, end, return column and rows of each FDE in order of vaddr; malformed ones are skipped.
+
+        A row is its vaddr and the number of a state, for `state`: many rows share one.
+        """
+        for index in self.table.scanned():
+            if self.table.compile(index) is None:
+                start, end, _, cie = self.table.entry(index)
+                yield start, end, self._cie(cie).return_column, self.table.rows_of(index)
+
+    def state(self, number: int) -> tuple[Cfa | None, dict[int, Rule]]:
+        """Return the CFA and the rules of a state, by register."""
+        return self._state(number)
 
     def _fde(self, index: int) -> Fde:
         if index not in self._fdes:

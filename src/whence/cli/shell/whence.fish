@@ -50,7 +50,7 @@ function _shtab_whence_using
   test "$_shtab_whence_cmdpath" = "$argv"
 end
 
-set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
+set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
 set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
@@ -428,6 +428,27 @@ complete -c whence -n '_shtab_whence_using columns' -l no-cache -d 'neither read
 complete -c whence -n '_shtab_whence_using columns' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using columns' -s v -l verbose -d 'print every file tried and every request made'
 complete -c whence -n '_shtab_whence_using columns; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'Parquet, Arrow IPC, CSV (with a header) or JSON lines; "-" is stdin'
+complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a convert -d 'write names as an archive, GSYM or Breakpad symbols, for other tools'
+complete -c whence -n '_shtab_whence_using convert' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using convert' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'the file to write; its ending is the format: .lidia (also .lidia.gz, .lidia.zst), .gsym, .sym'
+complete -c whence -n '_shtab_whence_using convert' -l to -xka "lidia gsym sym" -d 'the format, for other endings'
+complete -c whence -n '_shtab_whence_using convert' -l no-demangle -d 'print linkage names'
+complete -c whence -n '_shtab_whence_using convert' -l json -d 'print a summary as one JSON object'
+complete -c whence -n '_shtab_whence_using convert' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l debug-dir -xka "(__fish_complete_directories)" -d 'a folder of debug files, perf'"'"'s cache or a package of perf archive, instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l sysroot -xka "(__fish_complete_directories)" -d 'look up paths of programs and libraries below this folder: an unpacked image, another machine'"'"'s disk; this machine'"'"'s debug files are used by build-id only'
+complete -c whence -n '_shtab_whence_using convert' -l store -x -d 'a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
+complete -c whence -n '_shtab_whence_using convert' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using convert' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
+complete -c whence -n '_shtab_whence_using convert' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
+complete -c whence -n '_shtab_whence_using convert' -l cache-size -x -d 'size limit of the cache (4)'
+complete -c whence -n '_shtab_whence_using convert' -l no-cache -d 'neither read nor write the cache'
+complete -c whence -n '_shtab_whence_using convert' -l jobs -x -d 'number of threads (default: one per core)'
+complete -c whence -n '_shtab_whence_using convert' -s v -l verbose -d 'print every file tried and every request made'
+complete -c whence -n '_shtab_whence_using convert; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an object file, an archive, a GSYM file or a Breakpad symbol file'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a lidia -d 'create, print and verify lidia archives'
 complete -c whence -n '_shtab_whence_using lidia' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using lidia; and test $_shtab_whence_npos -eq 0' -a create -d 'create an archive of an ELF file'
@@ -540,4 +561,4 @@ complete -c whence -n '_shtab_whence_using completion' -s h -l help -d 'show thi
 complete -c whence -n '_shtab_whence_using completion; and test $_shtab_whence_npos -eq 0' -ka "bash zsh fish" -d 'the shell'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a help -d 'every command, or a command'"'"'s options'
 complete -c whence -n '_shtab_whence_using help' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core maps record profile filter trace columns lidia store serve demo completion" -d 'a command'
+complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
