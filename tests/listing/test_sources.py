@@ -91,10 +91,15 @@ def test_a_file_with_the_wrong_md5_is_not_used(tmp_path: Path) -> None:
 
 
 def test_embedded_text_is_used_before_any_file(tmp_path: Path) -> None:
-    with elf_with(tmp_path, line_program([(b"a.c", 0, MD5, b"int a;\r\n")], with_text=True)) as elf:
+    text = b"int a;\r\n"
+    with elf_with(tmp_path, line_program([(b"a.c", 0, hashlib.md5(text).digest(), text)], with_text=True)) as elf:
         found = Sources(debug=elf).find("/src/a.c")
-    assert found is not None
-    assert (found.origin, found.lines) == ("debug info", ["int a;"])
+        assert found is not None
+        assert (found.lines, found.origin, found.verified) == (["int a;"], "the debug info", True)
+    with elf_with(tmp_path, line_program([(b"a.c", 0, MD5, text)], with_text=True)) as elf:
+        sources = Sources(debug=elf)
+        assert sources.find("/src/a.c") is None
+        assert "its MD5 differs" in sources.remedy("/src/a.c")
 
 
 def test_paths_are_found_by_their_last_parts_by_prefix_and_by_fetchers(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_page_is_self_contained_and_names_are_escaped() -> None:
     text = page(made(), "<title>")
     assert "{{" not in text.replace("${{", "")
     assert "http" not in text.split('<script id="data"')[0]
-    assert text.count("</script>") == 2
+    assert text.count("</script>") == 3
     assert "&lt;title&gt;" in text
 
 

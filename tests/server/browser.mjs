@@ -44,6 +44,18 @@ out.named = await page.textContent('[data-status="profile"]');
 const flame = await (await page.$("#flame")).contentFrame();
 await flame.waitForFunction(() => document.body.textContent.includes("sum") || document.querySelector("canvas"));
 out.flame = await flame.content();
+await flame.locator("#graph").focus();
+for (let step = 0; step < 9 && !/^sum/.test(await flame.locator(".f.current").allTextContents()); step++) {
+  await flame.locator("#graph").press(step % 2 ? "ArrowRight" : "ArrowDown");
+}
+await flame.locator("#graph").press("Enter");
+await flame.locator("#graph").press("s");
+await flame.waitForFunction(() => /twice/.test(document.getElementById("code-rows").textContent));
+out.source = await flame.textContent("#code-rows");
+out.note = await flame.textContent("#code-note");
+await flame.locator("#code-rows").press("a");
+await flame.waitForFunction(() => /imul/.test(document.getElementById("code-rows").textContent));
+out.instructions = await flame.textContent("#code-rows");
 await check();
 await shot("index");
 await page.setInputFiles('[data-drop="upload"] input', asked.debug);

@@ -228,6 +228,20 @@ def test_a_source_file_is_found_by_an_offset_in_it(client: TestClient, files: Fi
     assert client.post("/source/v1", json={"debugName": 1}).status_code == 400
 
 
+def test_instructions_have_their_frames_if_these_are_requested(client: TestClient, files: Files) -> None:
+    pytest.importorskip("capstone")
+    asked = {"debugId": debug_id(files.build_id), "startAddress": hex(offset_of(files)), "size": "0x30"}
+    plain = client.post("/asm/v1", json=asked).json()
+    answer = client.post("/asm/v1", json=asked | {"frames": True}).json()
+    assert "chains" not in plain
+    assert [row[:2] for row in answer["instructions"]] == plain["instructions"]
+    assert answer["vaddr"] == hex(files.vaddr)
+    with whence.open(files.whole) as binary:
+        for offset, _, chain in answer["instructions"]:
+            frames = binary.lookup(files.vaddr + offset)
+            assert answer["chains"][chain] == [[one.function, one.file, one.line] for one in reversed(frames)]
+
+
 def test_instructions_are_those_of_the_executable(client: TestClient, files: Files) -> None:
     pytest.importorskip("capstone")
     asked = {

@@ -18,6 +18,7 @@ from tests.helpers.serving import TestClient, started
 from tests.helpers.stores import Files
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
+from whence.store import Store
 
 HOSTILE = '"><script>alert(1)</script>'
 
@@ -150,7 +151,7 @@ def test_a_file_of_any_build_id_may_be_dropped(files: Files, tmp_path: Path) -> 
 @needs_chromium
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_a_browser_uploads_names_a_profile_and_writes_no_error(
-    files: Files, tmp_path: Path, size: tuple[int, int]
+    files: Files, source: str, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     from tests.helpers.profiles import program_profile
     from whence.profiles.formats import registry as formats
@@ -160,6 +161,8 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
     if not (modules := playwright()):
         pytest.skip("playwright-core is not installed (make page installs it)")
     driver = Path(__file__).parent / "browser.mjs"
+    with Store(tmp_path / "store") as store:
+        store.add(files.debug, source_folders=[Path(source).parent])
     with started(tmp_path / "store") as url:
         asked = {
             "url": url, "chromium": CHROMIUM, "debug": str(files.whole), "profile": str(profile), "size": size,
@@ -176,6 +179,9 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
     assert "added" in out["uploaded"]
     assert "addresses named" in out["named"]
     assert "sum" in out["flame"]
+    assert "total += twice(i);" in out["source"]
+    assert "program.c:7, from the server" in out["note"]
+    assert re.search(r"program\.c:10.*imul", out["instructions"])
     assert "sum" in out["chain"]
     assert "sum" in out["functions"]
     assert "main" not in out["functions"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.server
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+import whence
 from tests.forge.server import serving, status
+from tests.helpers.naming import debug_id
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files, free_port
 from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import image_base
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
+from whence.store import Store
 
 MISSING = "ab" * 20
 
@@ -169,3 +175,51 @@ def test_a_dead_upstream_is_paused_and_the_next_is_used(tmp_path: Path, files: F
         assert client.get(f"/buildid/{MISSING}/debuginfo").status_code == 404
         assert len(broken.seen) == asked
     assert len(upstream.asked) == 2
+
+
+@pytest.fixture(scope="module")
+def checked_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a program whose debug info has the MD5 of its source, which is gone; `embedded` also has its text."""
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "a.c").write_text("int main(void) { return 3; }\n")
+    for name, flags in (("embedded", ["-gembed-source"]), ("plain", [])):
+        zig = [sys.executable, "-m", "ziglang", "cc", "-g", "-gdwarf-5", *flags, "-Wl,--build-id", "-o", name, "a.c"]
+        made = subprocess.run(zig, cwd=folder, capture_output=True, text=True)
+        if made.returncode:
+            pytest.skip(f"zig cannot build: {made.stderr[-200:]}")
+    (folder / "a.c").unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "served", "origin"),
+    [
+        ("embedded", None, "the debug info"),
+        ("plain", b"int main(void) { return 3; }\n", "upstream"),
+        ("plain", b"int main(void) { return 4; }\n", ""),
+        ("plain", None, ""),
+    ],
+)
+def test_sources_in_debug_info_and_of_upstreams_are_checked_by_md5(
+    name: str, served: bytes | None, origin: str, checked_program: Path, tmp_path: Path
+) -> None:
+    program, file = checked_program / name, str(checked_program / "a.c")
+    with Store(tmp_path / "store") as store:
+        store.add(program)
+    with whence.open(program) as binary, ElfFile.open(program) as elf:
+        (part,) = binary.find("main")
+        offset, build_id = part.vaddr - image_base(tuple(elf.segments)), elf.build_id
+    answers = {} if served is None else {f"/buildid/{build_id}/source{file}": served}
+    asked = {"debugName": name, "debugId": debug_id(build_id), "moduleOffset": hex(offset), "file": file}
+    with (
+        other(answers) as up,
+        TestClient(make_app(settings(tmp_path, up.url))) as client,
+    ):
+        answer = client.post("/source/v1", json=asked)
+    if origin:
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["source"] == "int main(void) { return 3; }\n"
+        assert (answer.json()["origin"], answer.json()["verified"]) == (origin, True)
+    else:
+        assert answer.status_code == 404
+        assert ("MD5 differs" if served else "no store or upstream has it") in answer.text

@@ -7,6 +7,7 @@ import re
 import sys
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse, naming
@@ -27,7 +28,7 @@ from whence.cli.profile_output import (
     write_profile,
 )
 from whence.cli.progress import Progress
-from whence.cli.source_options import add_assembly_options, add_source_options
+from whence.cli.source_options import add_assembly_options, add_source_options, need_capstone, sources_of
 
 REMEDIES = 3  # files whose remedy is printed after a table or a page
 
@@ -50,6 +51,14 @@ def configure(parser: Parser) -> None:
         help='a profile of any format; "-" is stdin; several are written separately to the folder OUT',
     )
     add_profile_output(parser, "the input's format; folded stacks for text")
+    parser.add_argument(
+        "--embed-source",
+        action="store_true",
+        help="with --flamegraph: embed source files, and show the cost of each line",
+    )
+    parser.add_argument(
+        "--embed-code", action="store_true", help="with --flamegraph: embed instructions, and show the cost of each"
+    )
     parser.add_argument("--list", metavar="REGEX", help="print the lines of matching functions with their cost")
     parser.add_argument(
         "--annotate", metavar="REGEX", help="print the instructions of matching functions with their cost"
@@ -95,6 +104,7 @@ def configure(parser: Parser) -> None:
         "whence profile perf.data --top 20",
         "whence profile cpu.pb.gz -o named.pb.gz --store /srv/symbols",
         "whence profile perf.data --flamegraph cpu.html --open",
+        "whence profile perf.data --flamegraph cpu.html --embed-source --embed-code",
         "whence profile perf.data --list 'parse|render'       lines with their cost",
         "whence profile perf.data --annotate '^parse$' --att  instructions with their cost",
         "whence profile new.pb.gz --base old.pb.gz --top 20",
@@ -140,7 +150,8 @@ def run(options: Namespace) -> int:
     notes = len(profile.notes)
     shown, files = named(profile, options)
     report_notes(profile.notes[notes:], title)
-    write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
+    draw = partial(page_with_code, shown, options) if options.embed_source or options.embed_code else None
+    write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet, draw=draw)
     from whence.profiles.coverage import Report
 
     report = Report(profile, files)
@@ -158,6 +169,7 @@ def check_use(options: Namespace) -> None:
         check_listing_use(options)
     elif options.skid:
         raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
+    check_embedding(options)
     if options.normalize and not options.base:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:
@@ -168,15 +180,31 @@ def check_use(options: Namespace) -> None:
         raise WrongUse('"-" can be given only once: stdin has one profile')
 
 
+def check_embedding(options: Namespace) -> None:
+    """Raise WrongUse for options that --embed-source and --embed-code cannot be combined with."""
+    option = "--embed-source" if options.embed_source else "--embed-code"
+    if not (options.embed_source or options.embed_code):
+        return
+    if not (options.flamegraph or options.open):
+        raise WrongUse(f"{option} is for the page of a flame graph: give --flamegraph HTML or --open")
+    if options.base:
+        raise WrongUse(f"{option} cannot be used with --base: a difference has no lines")
+    if len(options.profiles) > 1 and not options.merge:
+        raise WrongUse(f"{option} is for one page: give one profile, or merge several with --merge")
+    if options.embed_code:
+        need_capstone()
+
+
 def check_listing_use(options: Namespace) -> None:
     """Raise WrongUse for options that --list and --annotate cannot be combined with."""
     if len(options.profiles) > 1 and not options.merge:
         raise WrongUse("--list and --annotate print one profile: give one, or merge several with --merge")
     if options.skid and options.annotate is None:
         raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
+    others = "output format embed_source embed_code top by flamegraph open base times coverage fail_under"
     used = [
         "--" + name.replace("_", "-")
-        for name in ("output", "format", "top", "by", "flamegraph", "open", "base", "times", "coverage", "fail_under")
+        for name in others.split()
         if getattr(options, name) is not None and getattr(options, name) is not False
     ]
     if used:
@@ -204,6 +232,16 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileRepor
             progress=shown_on(progress),
         )
         return (profile if not options.base else compared(profile, options, binaries)), files
+
+
+def page_with_code(profile: Profile, options: Namespace, title: str) -> bytes:
+    """Return the page of the flame graph with the code that the options request."""
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.page_code import PageCodeOptions, page
+
+    with locator_of(options) as locator, Binaries(locator) as binaries, sources_of(options) as sources:
+        embed = PageCodeOptions(options.embed_source, options.embed_code, sources=sources, syntax=options.syntax)
+        return page(profile, title, binaries, embed)
 
 
 def read_one(path: str, options: Namespace) -> Profile:

@@ -14,6 +14,8 @@ from whence._base.words import plain
 from whence.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from whence.profiles.coverage import Report
     from whence.profiles.top import TableOptions
     from whence.samples.model import ProfileData
@@ -107,8 +109,16 @@ def choose_type(profile: ProfileData, name: str | None) -> None:
     profile.default_type = names.index(name)
 
 
-def write_profile(profile: ProfileData, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
-    """Write the profile to OUT (None: nowhere), and its flame graph if requested."""
+def write_profile(
+    profile: ProfileData,
+    options: Namespace,
+    format: str,
+    title: str,
+    *,
+    quiet: bool = False,
+    draw: Callable[[str], bytes] | None = None,
+) -> None:
+    """Write the profile to OUT (None: nowhere), and its flame graph if requested, which `draw` returns by its title."""
     from whence.profiles.formats.registry import PAGE, packed, to_bytes
 
     if options.output is not None:
@@ -119,7 +129,7 @@ def write_profile(profile: ProfileData, options: Namespace, format: str, title: 
         put(options.output, data)
     if options.flamegraph:
         with Progress("drawing", quiet=quiet):
-            page = to_bytes(profile, PAGE, title)
+            page = to_bytes(profile, PAGE, title) if draw is None else draw(title)
         put(options.flamegraph, page)
         if options.open:
             from whence.cli.browser import open_page

@@ -7,6 +7,7 @@
     page.html       the page, with placeholders for style, script and data
     page.css        the style, dark and light
     page.js         grouping, ranges of time, drawing, search, zoom, keyboard
+    code.js         the pane with source lines and instructions, before page.js in the script of the page
 
 Each binary has a hue; in a binary with most of the profile, each package has one. Frames without a name are hatched,
 and their tooltip has the reason.
@@ -17,14 +18,15 @@ from __future__ import annotations
 import html
 import os
 import re
+from collections.abc import Callable
 
-from whence.flamegraph.data import encoded
+from whence.flamegraph.data import encoded, json_object
 from whence.flamegraph.entries import entries as entries_of
-from whence.flamegraph.tree import NODES, TYPES, tree
+from whence.flamegraph.tree import NODES, TYPES, Tree, tree
 from whence.samples.difference import both
 from whence.samples.model import ProfileData
 
-__all__ = ["page", "page_bytes", "tree"]
+__all__ = ["SCRIPT", "page", "page_bytes", "tree"]
 
 PLACEHOLDER = re.compile(rb"\{\{(\w+)\}\}")
 
@@ -35,7 +37,7 @@ def part(name: str) -> bytes:
         return file.read()
 
 
-PAGE, STYLE, SCRIPT = map(part, ("page.html", "page.css", "page.js"))
+PAGE, STYLE, SCRIPT = part("page.html"), part("page.css"), part("code.js") + part("page.js")
 """Read on import: a sandboxed process can't open files later."""
 
 
@@ -52,8 +54,17 @@ def page(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> str:
     return page_bytes(profile, title, nodes=nodes).decode("utf-8")
 
 
-def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> bytes:
-    """Return the flame graph of a profile as an HTML file, like `page`, in UTF-8; invalid characters become "?"."""
+def page_bytes(
+    profile: ProfileData,
+    title: str = "",
+    *,
+    nodes: int = NODES,
+    code: Callable[[Tree], dict[str, object]] | None = None,
+) -> bytes:
+    """Return the flame graph of a profile as an HTML file, like `page`, in UTF-8; invalid characters become "?".
+
+    `code` returns what the page has of source lines and instructions: `whence.profiles.page_code` describes it.
+    """
     shown, compared = profile, 0
     if profile.samples.base:
         shown = both(profile, TYPES // 2)
@@ -64,6 +75,7 @@ def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> 
         b"style": STYLE,
         b"script": SCRIPT,
         b"data": encoded(drawn, entries_of(shown, drawn), compared),
+        b"code": b"null" if code is None or compared else json_object(code(drawn)),
     }
     # one pass: the inserted texts may contain placeholders, too
     return PLACEHOLDER.sub(lambda match: parts[match[1]], PAGE)

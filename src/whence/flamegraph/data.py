@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 from array import array
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from whence.flamegraph.entries import Entries
 from whence.flamegraph.kernels import tree as tree_kernel
@@ -85,12 +85,19 @@ def encoded(tree: Tree, entries: Entries, compared: int = 0) -> bytes:
         "depth": tree.depth,
         "pruned": tree.pruned,
     }
-    return b"{" + b",".join(json_text(name) + b":" + json_text(value) for name, value in data.items()) + b"}"
+    return json_object(data)
+
+
+def json_object(data: Mapping[str, object] | Mapping[int, object]) -> bytes:
+    """Encode an object as JSON in UTF-8 for a <script> of HTML; surrogates become "?"."""
+    return b"{" + b",".join(json_text(str(name)) + b":" + json_text(value) for name, value in data.items()) + b"}"
 
 
 def json_text(value: object) -> bytes:
     """Encode a value as JSON. Columns, which are bytes of base64, need no escapes."""
-    if isinstance(value, list) and any(isinstance(item, bytes) for item in value):
+    if isinstance(value, dict):
+        return json_object(value)
+    if isinstance(value, list) and any(isinstance(item, bytes | dict) for item in value):
         return b"[" + b",".join(map(json_text, value)) + b"]"
     if isinstance(value, bytes):
         return b'"' + value + b'"'

@@ -790,6 +790,7 @@ function remeasure() {
   list();
   search(el("search").value);
   describe(state.zoom);
+  if (view.open) renderCode(false);
 }
 
 function toggleList() {
@@ -964,7 +965,9 @@ const under = (event) => event.target.closest?.(".f")?.dataset.node;
 let clicked = null; // position: browsers report a moving pointer when the element under it changes
 graph.addEventListener("click", (event) => {
   clicked = [event.clientX, event.clientY];
-  if (under(event) !== undefined) zoom(Number(under(event)));
+  if (under(event) === undefined) return;
+  zoom(Number(under(event)));
+  clickedCode(Number(under(event)));
 });
 graph.addEventListener("mousemove", (event) => {
   const node = under(event);
@@ -1002,7 +1005,7 @@ el("keys").onclick = () => el("help").showModal();
 el("help").onclick = () => el("help").close();
 el("type").append(...data.types.slice(0, compared || data.types.length).map(([type, unit], i) => new Option(unit ? `${type} (${unit})` : type, i, i === data.type, i === data.type)));
 el("type").onchange = (event) => { state.type = Number(event.target.value); remeasure(); };
-addEventListener("resize", () => { draw(); list(); });
+addEventListener("resize", () => { draw(); list(); if (view.open) drawRows(); });
 addEventListener("keydown", (event) => {
   if (el("help").open) {
     if (event.key === "?") el("help").close();
@@ -1015,16 +1018,25 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape") { el("search").blur(); el("reset").click(); return; }
   if (["INPUT", "SELECT"].includes(document.activeElement?.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key.startsWith("Arrow")) { event.preventDefault(); move(event.key); }
-  else if (event.key === "Enter") zoom(Math.max(0, state.current));
+  else if (event.key === "Enter") {
+    if (document.activeElement?.closest?.("button, select, [role=tab]")) return;
+    zoom(Math.max(0, state.current));
+    if (view.open) showCode(Math.max(0, state.current));
+  }
   else if (event.key === "Backspace") { event.preventDefault(); back(); }
   else if (event.key === "g") group(following(groupings, state.by));
   else if (event.key === "o") arrange(following(orders, state.order));
   else if (event.key === "i") el("flip").click();
   else if (event.key === "t") toggleTheme();
   else if (event.key === "l") toggleList();
+  else if (event.key === "s") toggleCode();
+  else if (event.key === "a" && view.open) chooseTab(view.tab === "source" ? "assembly" : "source");
+  else if (event.key === "j") nextHot(1);
+  else if (event.key === "k") nextHot(-1);
   else if (event.key === "n" && compared) el("normalize").click();
   else if (event.key === "?") el("help").showModal();
 });
+prepareCode();
 restore();
 el("type").value = state.type;
 el("by").value = state.by;

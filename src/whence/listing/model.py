@@ -162,8 +162,10 @@ class LineCosts:
 
     def sources(self, sources: Sources, notes: list[str]) -> dict[str, SourceFile]:
         """Return the source files of the lines, and add a note on missing ones."""
-        found = {file: source for file in self.files() if (source := sources.find(file)) is not None}
-        missing = [file for file in self.files() if file not in found]
+        files = self.files()
+        sources.expect(files)
+        found = {file: source for file in files if (source := sources.find(file)) is not None}
+        missing = [file for file in files if file not in found]
         if missing:
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             notes.append(f"no source of {missing[0]}{others}: {sources.remedy(missing[0])}")

@@ -16,8 +16,9 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.errors import ObjectError, WrongUse
 from whence._base.files import read_below, read_regular
@@ -59,6 +60,14 @@ class SourceFile(Record):
     def line(self, number: int) -> str | None:
         """Return a line, counted from 1; None if the file is shorter."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else None
+
+
+class SourceContent(NamedTuple):
+    """The bytes of a source file; `origin` and `verified` are those of SourceFile."""
+
+    content: bytes
+    origin: str
+    verified: bool | None
 
 
 class GitTree:
@@ -157,6 +166,7 @@ class Sources:
         self.options = options or SourceOptions()
         self._build_id, self._debug = build_id, debug
         self._files: dict[str, SourceFile | None] = {}
+        self._known: dict[str, DebugSource] = {}
         self._differing: dict[str, str] = {}
         self._sections: LineStrings | None = None
 
@@ -166,27 +176,33 @@ class Sources:
     def find(self, path: str) -> SourceFile | None:
         """Return a file by its path in the debug info; None if no source has it, or only other versions were found."""
         if path not in self._files:
-            self._files[path] = self._find(path)
+            content = self.read(path)
+            self._files[path] = None if content is None else source_file(path, content)
         return self._files[path]
 
-    def _find(self, path: str) -> SourceFile | None:
-        known = self._debug_source(path)
-        if known.text is not None:
-            return source_file(path, "debug info", True, known.text)
-        for origin, content in self._candidates(path):
-            verified = None
-            if known.md5:
-                if hashlib.md5(content, usedforsecurity=False).hexdigest() != known.md5:
-                    self._differing.setdefault(path, origin)
-                    continue
-                verified = True
-            return source_file(path, origin, verified, content)
+    def expect(self, paths: Collection[str]) -> None:
+        """Read what the debug info has of files that will be requested, in one pass over it."""
+        new = [path for path in paths if path not in self._known]
+        if new:
+            self._known.update(dict.fromkeys(new, DebugSource()) | self._debug_sources(new))
+
+    def read(self, path: str) -> SourceContent | None:
+        """Return the bytes of a file, which are not cached."""
+        self.expect([path])
+        known = self._known[path]
+        embedded = [("the debug info", known.text)] if known.text is not None else []
+        for origin, content in chain(embedded, self._candidates(path)):  # a candidate is read when it is needed
+            if not known.md5:
+                return SourceContent(content, origin, None)
+            if hashlib.md5(content, usedforsecurity=False).hexdigest() == known.md5:
+                return SourceContent(content, origin, True)
+            self._differing.setdefault(path, origin)
         return None
 
-    def _debug_source(self, path: str) -> DebugSource:
-        """Return what the debug info has of a file; nothing if its sections are damaged."""
+    def _debug_sources(self, paths: Collection[str]) -> dict[str, DebugSource]:
+        """Return what the debug info has of files; nothing if its sections are damaged."""
         if self._debug is None:
-            return DebugSource()
+            return {}
         if self._sections is None:
             content = self._debug.content
             try:
@@ -195,8 +211,8 @@ class Sources:
                 )
             except ObjectError:
                 self._debug = None
-                return DebugSource()
-        return debug_sources(self._sections, {path}).get(path, DebugSource())
+                return {}
+        return debug_sources(self._sections, paths)
 
     def _candidates(self, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the contents of files with the name of a path, and where each was found."""
@@ -224,16 +240,22 @@ class Sources:
             if content is not None:
                 yield name, content[:SOURCE_BYTES]
 
+    def why_missing(self, path: str) -> str:
+        """Return why a file was not found."""
+        if path in self._differing:
+            return f"{self._differing[path]} has another version (its MD5 differs from that in the debug info)"
+        return f"no {' or '.join(name for name, _ in self.options.fetchers) or 'folder'} has it"
+
     def remedy(self, path: str) -> str:
         """Return what to do about a file that was not found."""
         if path in self._differing:
-            return f"{self._differing[path]} has another version (its MD5 differs from that in the debug info)"
+            return self.why_missing(path)
         return "give --source-dir, --path-prefix OLD=NEW, --git REPO@REV, --store or --debuginfod"
 
 
-def source_file(path: str, origin: str, verified: bool | None, content: bytes) -> SourceFile:
+def source_file(path: str, content: SourceContent) -> SourceFile:
     """Return a source file from its bytes. Lines are cut at LINE_CHARACTERS."""
-    text = content.decode("utf-8", "replace")
+    text = content.content.decode("utf-8", "replace")
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     cut = [line if len(line) <= LINE_CHARACTERS else line[:LINE_CHARACTERS] + "..." for line in lines]
-    return SourceFile(path, origin, verified, cut)
+    return SourceFile(path, content.origin, content.verified, cut)

@@ -136,6 +136,16 @@ def weights_of(profile: ProfileData, kind: int) -> array[int]:
     return weights
 
 
+def leaf_values(profile: ProfileData, weights: array[int]) -> Counter[int]:
+    """Return the value of each location at which stacks end, by the values of stacks."""
+    first, stack = profile.samples.first, profile.samples.stack
+    values: Counter[int] = Counter()
+    for row, value in enumerate(weights):
+        if value and first[row] < first[row + 1]:
+            values[stack[first[row]]] += value
+    return values
+
+
 def listings(
     profile: ProfileData,
     pattern: str,
@@ -235,11 +245,7 @@ def instruction_listings(
     matches = compiled(pattern)
     kind = profile.default_type if kind is None else kind
     weights = weights_of(profile, kind)
-    samples = profile.samples
-    leaves: Counter[int] = Counter()
-    for stack, value in enumerate(weights):
-        if value and samples.first[stack] < samples.first[stack + 1]:
-            leaves[samples.stack[samples.first[stack]]] += value
+    leaves = leaf_values(profile, weights)
     functions: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)  # values by location
     for location, value in leaves.items():
         frames = profile.frames[location]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from html import escape
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -13,12 +14,13 @@ from whence._base.streams import by_ending
 from whence.lidia.results import imported
 from whence.listing.model import ListingOptions
 from whence.locator.coerce import check_no_fields, locator_from
-from whence.profiles import code
+from whence.profiles import code, page_code
 from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import name
+from whence.profiles.page_code import PageCodeOptions
 from whence.profiles.top import top
 from whence.samples import merging
 from whence.samples.difference import diff
@@ -231,15 +233,41 @@ class Profile(ProfileData):
         frame: polars.DataFrame = pl.from_arrow(self.to_arrow())
         return frame
 
-    def flamegraph(self, path: str | os.PathLike[str] = "") -> str:
+    def flamegraph(
+        self,
+        path: str | os.PathLike[str] = "",
+        *,
+        embed_source: bool = False,
+        embed_code: bool = False,
+        locator: Places | Binaries | None = None,
+        sources: SourceOptions | None = None,
+    ) -> str:
         """Return the flame graph as an HTML page; also write it to a file if `path` is given.
 
-        Symbolize the profile first. Raises OSError if the file can't be written.
+        Symbolize the profile first.
+
+        Args:
+            path: the file.
+            embed_source: embed source files, and show the cost of each line.
+            embed_code: embed instructions, and show the cost of each.
+            locator: where the executables are, as for `symbolize`, if code is embedded.
+            sources: where source files are looked for (default: the debug info, and the paths in it).
+
+        Raises:
+            OSError: the file can't be written.
+            ImportError: capstone is not installed, with `embed_code`.
         """
-        page = flamegraph.page(self)
+        if not embed_source and not embed_code:
+            page = flamegraph.page_bytes(self)
+        else:
+            options = PageCodeOptions(embed_source, embed_code, sources=sources)
+            with ExitStack() as stack:
+                if not isinstance(locator, Binaries):
+                    locator = stack.enter_context(Binaries(locator))
+                page = page_code.page(self, "", locator, options)
         if path:
-            formats.save(os.fspath(path), page.encode())
-        return page
+            formats.save(os.fspath(path), page)
+        return page.decode("utf-8")
 
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
         """Return the bytes that `write` puts into a file; some formats store `name` as the profile's name."""

@@ -28,6 +28,7 @@ from whence.locator.answers import RemoteArchive
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.objects.interface import ObjectFile
+from whence.profiles import page_code
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import FileReport
@@ -126,7 +127,10 @@ def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: li
         reports = name_profile(profile, binaries, demangle=True)
     format = message["format"] or formats.format_for(profile, "")
     try:
-        data = formats.to_bytes(profile, format, message["title"])
+        if format == formats.PAGE:
+            data = page_code.page(profile, message["title"], None, page_code.PageCodeOptions(server=True))
+        else:
+            data = formats.to_bytes(profile, format, message["title"])
     except ImportError as error:
         raise Unsupported(str(error)) from None
     if len(data) > message["answer_bytes"]:

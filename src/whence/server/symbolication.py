@@ -9,11 +9,10 @@ import json
 import re
 from array import array
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -21,17 +20,20 @@ from whence._base.errors import WhenceError, WrongUse
 from whence._base.reasons import Missing
 from whence.demangle import demangle
 from whence.listing.build import CodeReader
+from whence.listing.sources import SourceOptions, Sources
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import image_base
 from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machine_name
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
 from whence.server.settings import SYMBOLIZE
+from whence.server.state import upstream_headers
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
     from whence._base.model import Frames
     from whence.lidia.results import Range
+    from whence.listing.sources import Fetcher
     from whence.locator.answers import OpenedFile
     from whence.server.state import Server
 
@@ -213,9 +215,9 @@ class SymbolicationEndpoints:
         self._server.count(request, "source")
         limits = self._server.settings.limits
         body = await body_of(request, limits.json_bytes, limits.body_seconds)
-        return JSONResponse(await run_in_threadpool(self._source, body))
+        return JSONResponse(await self._server.run(SYMBOLIZE, self._source, body, upstream_headers(request)))
 
-    def _source(self, body: bytes) -> dict[str, Any]:
+    def _source(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
         with self._server.json_values.part() as part:
             query = json_of(body, self._server.settings.limits.json_values, part)
         try:
@@ -232,11 +234,33 @@ class SymbolicationEndpoints:
                     chain = opened.binary.lookup(self.base_of(opened, build_id) + int(offset, 16))
         if not any(frame.file == file for frame in chain):
             raise Refusal(404, "the frames at this offset are not in this file")
-        data = self._server.store.read_source(build_id, file)
-        if data is None:
-            raise Refusal(404, "the source file is not in the store")
-        text = data.decode("utf-8", "replace")
-        return {"symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": text}
+        with self._sources(build_id, headers) as sources:
+            found = sources.read(file)
+            if found is None:
+                raise Refusal(404, f"the source file was not found: {sources.why_missing(file)}")
+        text = found.content.decode("utf-8", "replace")
+        return {
+            "symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": text,
+            "origin": found.origin, "verified": found.verified,
+        }  # fmt: skip
+
+    @contextmanager
+    def _sources(self, build_id: str, headers: dict[str, str]) -> Iterator[Sources]:
+        """Return the source files of a build-id: in the debug info, in the store's bundle, on upstream servers."""
+        server = self._server
+        fetchers: list[tuple[str, Fetcher]] = [("store", server.store.read_source)]
+        upstream = server.upstream
+        if upstream is not None:
+            fetchers.append(("upstream", lambda build_id, path: upstream.source(build_id, path, headers)))
+        with ExitStack() as stack:
+            debug = None
+            for kind in (DEBUGINFO, EXECUTABLE):
+                path = stack.enter_context(server.store.file(build_id, kind))
+                if path is not None:
+                    with suppress(WhenceError):
+                        debug = stack.enter_context(ElfFile.open(path))
+                    break
+            yield Sources(SourceOptions(fetchers=tuple(fetchers), own_paths=False), build_id, debug)
 
     async def assembly(self, request: Request) -> Response:
         """Return the instructions of a range of an executable of the store.
@@ -268,7 +292,10 @@ class SymbolicationEndpoints:
                 vaddr = self.base_of(opened, build_id) + start
                 if query.get("continueUntilFunctionEnd") is True:
                     size = max([size, *(part.end - vaddr for part in function_at(opened, vaddr))])
-            return JSONResponse(self._instructions(build_id, start, vaddr, min(size, CODE_BYTES)))
+                answer = self._instructions(build_id, start, vaddr, min(size, CODE_BYTES))
+                if query.get("frames") is True and "instructions" in answer:
+                    add_chains(answer, opened, vaddr)
+            return JSONResponse(answer)
         except (WhenceError, OSError, ImportError) as error:
             return JSONResponse({"error": str(error)})
 
@@ -291,6 +318,21 @@ class SymbolicationEndpoints:
                 "syntax": ["Intel" if elf.machine in (EM_386, EM_X86_64) else "GNU"],
                 "instructions": [[each.vaddr - vaddr, each.text] for each in instructions],
             }
+
+
+def add_chains(answer: dict[str, Any], opened: OpenedFile, vaddr: int) -> None:
+    """Add `vaddr`, and the function, file and line of each instruction and of the calls around it, outermost first.
+
+    Each instruction gets the index of its chain in `chains` as its last element.
+    """
+    rows = answer["instructions"]
+    vaddrs = [vaddr + row[0] for row in rows]
+    chains: dict[Frames, int] = {}
+    frames = opened.binary.table_for(vaddrs).lookup_many(vaddrs).chains(function=demangle)
+    for row, chain in zip(rows, frames, strict=True):
+        row.append(chains.setdefault(chain, len(chains)))
+    answer["vaddr"] = hex(vaddr)
+    answer["chains"] = [[[frame.function, frame.file, frame.line] for frame in reversed(chain)] for chain in chains]
 
 
 def function_at(opened: OpenedFile, vaddr: int) -> list[Range]:

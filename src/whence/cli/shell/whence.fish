@@ -273,6 +273,8 @@ complete -c whence -n '_shtab_whence_using profile' -l sort -xka "self total" -d
 complete -c whence -n '_shtab_whence_using profile' -l by -xka "function process thread binary line" -d 'what a row of the table is (function)'
 complete -c whence -n '_shtab_whence_using profile' -l flamegraph -x -d 'draw a flame graph: one file that needs no network'
 complete -c whence -n '_shtab_whence_using profile' -l open -d 'open the flame graph in the browser (without --flamegraph: from a temporary file)'
+complete -c whence -n '_shtab_whence_using profile' -l embed-source -d 'with --flamegraph: embed source files, and show the cost of each line'
+complete -c whence -n '_shtab_whence_using profile' -l embed-code -d 'with --flamegraph: embed instructions, and show the cost of each'
 complete -c whence -n '_shtab_whence_using profile' -l list -x -d 'print the lines of matching functions with their cost'
 complete -c whence -n '_shtab_whence_using profile' -l annotate -x -d 'print the instructions of matching functions with their cost'
 complete -c whence -n '_shtab_whence_using profile' -l skid -x -d 'with --annotate: move costs N instructions back, as many processors report a later instruction (0)'

@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from whence._base.errors import WhenceError, without_file
 from whence._base.reasons import Missing
-from whence.flamegraph import part
+from whence.flamegraph import SCRIPT
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import checked
 from whence.server.page import render
@@ -44,7 +44,7 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 @functools.cache
 def policy() -> str:
     """Return the Content-Security-Policy: this server's files, and the script of the flame graph."""
-    flame = base64.b64encode(hashlib.sha256(part("page.js")).digest()).decode()
+    flame = base64.b64encode(hashlib.sha256(SCRIPT).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{flame}'; style-src 'self' 'unsafe-inline'; "
         "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
