@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge import pdata
 from tests.forge.minidump import (
     GUID,
     ID,
@@ -25,6 +26,7 @@ from tests.forge.minidump import (
     rsds,
 )  # fmt: skip
 from tests.forge.mutations import mutated
+from tests.forge.pe import BASE
 from tests.helpers.minidumps import exercised
 from whence._base.errors import MinidumpError, WhenceError
 from whence._base.window import ByteOrder
@@ -34,7 +36,8 @@ from whence.dumps.contexts import FORMS
 from whence.dumps.minidump import Minidump
 from whence.dumps.minidump_process import minidump_dump, read_minidump
 from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64
-from whence.symbolize import Core
+from whence.objects.pe import PeFile
+from whence.symbolize import Core, Symbolizer
 from whence.unwind import End
 from whence.unwind.core import dump_stacks
 
@@ -316,6 +319,42 @@ def test_core_opens_minidumps_and_the_command_prints_them(tmp_path: Path, capsys
     assert main(["core", str(path), "--json", "--registers"]) == 1
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (first["tid"], first["signal_name"], first["registers"]["rip"]) == (2, "SIGSEGV", "0x11000")
+
+
+def windows_program(*, has_id: bool) -> bytes:
+    """A PE file of x64 with three functions of 0x40 bytes, whose frames have 40, 56 and 24 bytes."""
+    codes = [
+        [pdata.code(4, 2, 3)],
+        [pdata.code(6, 2, 4), pdata.code(2, 0, 5), pdata.code(1, 0, 3)],
+        [pdata.code(4, 2, 1)],
+    ]
+    infos = [pdata.info(each) for each in codes]
+    offsets = [sum(map(len, infos[:index])) for index in range(3)]
+    text = bytes.fromhex("90" * 0x3B + "e8fbffffff") * 4  # each part ends with a call
+    functions = [(0x40 * index, 0x40 * (index + 1), offset) for index, offset in enumerate(offsets)]
+    return pdata.x64(functions, b"".join(infos), text, codeview=GUID if has_id else b"")
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_stacks_of_windows_follow_the_function_table(has_id: bool, tmp_path: Path) -> None:
+    program, base = tmp_path / "App.exe", 0x7FF700000000
+    program.write_bytes(windows_program(has_id=has_id))
+    with PeFile.open(program) as file:
+        module = Module(base, file.header.image_size, "C:\\app\\app.exe", rsds() if has_id else b"", file.header.time)
+    callers = [base + pdata.TEXT + 0x80, base + pdata.TEXT + 0xC0, 0]
+    frames = [bytes(32), bytes(40) + struct.pack("<QQ", 0xB5, 0xB3), bytes(16)]
+    stack = b"".join(frame + struct.pack("<Q", caller) for frame, caller in zip(frames, callers, strict=True))
+    registers = {"rip": base + pdata.TEXT + 0x20, "rsp": 0x70000}
+    threads = [Thread(5, context(registers), 0x70000, stack)]
+    path = tmp_path / "app.dmp"
+    path.write_bytes(Dump([module], threads, platform=2).build())
+    core = Core(path, programs=[tmp_path])
+    with Symbolizer(binaries=[str(program)]) as symbolizer:
+        (found,) = core.stacks(symbolizer)
+    assert [frame.pc for frame in found.frames] == [registers["rip"], *callers[:2]]
+    assert [str(frame.found_by) for frame in found.frames] == ["registers", "pdata", "pdata"]
+    assert found.end is End.COMPLETE
+    assert found.frames[0].place.vaddr == BASE + pdata.TEXT + 0x20
 
 
 def test_info_of_a_core_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,11 @@ def where(answer: Symbolized) -> str:
     name = plain(answer.mapping.path) or f"[{answer.mapping.kind.value}]"
     if answer.vaddr is not None:
         return f"{location} {name} vaddr {answer.vaddr:#x}"
-    return f"{location} {name}" + (f" file offset {answer.file_offset:#x}" if answer.file_offset is not None else "")
+    if answer.file_offset is not None:
+        return f"{location} {name} file offset {answer.file_offset:#x}"
+    if answer.mapping.kind.has_file:
+        return f"{location} {name}+{answer.mapping.file_offset_of(answer.address):#x}"
+    return f"{location} {name}"
 
 
 def frame_text(frame: Frame) -> str:

@@ -15,7 +15,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from whence._base import rooted
@@ -210,12 +210,22 @@ def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot:
 
 
 def _by_code_id(module: Module, programs: list[str], sysroot: str) -> SnapshotFile | None:
-    """Return the given PE file with the time stamp and the size of a module."""
-    for path in programs:
+    """Return the given PE file, or the one in a given folder, with the time stamp and the size of a module."""
+    name = base_name(module.name).lower()
+    for path in chain.from_iterable(_files_of(program, name) for program in programs):
         with suppress(OSError, ObjectError, ValueError), open_object(path) as file:
             if isinstance(file, PeFile) and (file.header.time, file.header.image_size) == (module.time, module.size):
                 return SnapshotFile(module.name, "", None, stamp_of(path), path, is_image=True)
     return None
+
+
+def _files_of(path: str, name: str) -> list[str]:
+    """Return a path or, of a folder, the paths of the files in it that have a name in any case."""
+    if not os.path.isdir(path):
+        return [path]
+    with suppress(OSError):
+        return [os.path.join(path, entry) for entry in os.listdir(path) if entry.lower() == name]
+    return []
 
 
 def _unproved(

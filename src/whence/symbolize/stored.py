@@ -116,7 +116,7 @@ def _in_file(
         for _ in range(2):  # once more, where the file was written to since it was opened
             key = (file.path, file.build_id, file.stamp)
             with pool.use(key, lambda: _open(file, locator, len(addresses))) as pooled:
-                answers = _name(pooled, addresses, readable)
+                answers = _name(pooled, addresses, readable, file.is_image)
                 fault = pooled.fault()
                 if not fault:
                     return answers
@@ -124,7 +124,9 @@ def _in_file(
         raise OpenError(Reason.BROKEN_FILE, fault)
     except OpenError as error:
         return [
-            Symbolized(address, (), error.reason, mapping, mapping.file_offset_of(address), None, error.detail)
+            Symbolized(
+                address, (), error.reason, mapping, _file_offset(mapping, address, file.is_image), None, error.detail
+            )
             for address, mapping in addresses
         ]
 
@@ -147,7 +149,8 @@ def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
     except OpenError:
         if own is not None:
             raise
-    raise OpenError(Reason.NO_FILE, f"{file.path} had no build-id, and is not the file it was")
+    fault = "was not given" if file.is_image else "is not the file it was"
+    raise OpenError(Reason.NO_FILE, f"{file.path} had no build-id, and {fault}")
 
 
 def _unchanged(file: SnapshotFile) -> ObjectFile | None:
@@ -160,19 +163,26 @@ def _unchanged(file: SnapshotFile) -> ObjectFile | None:
         raise OpenError(Reason.BROKEN_FILE, str(error)) from None
 
 
-def _name(pooled: PooledBinary, addresses: Sequence[MappedAddress], readable: Readable) -> list[Symbolized]:
+def _file_offset(mapping: Mapping, address: int, is_image: bool) -> int | None:
+    """Return the offset of a runtime address in its file; None if the mapping has offsets from the image's base."""
+    return None if is_image else mapping.file_offset_of(address)
+
+
+def _name(
+    pooled: PooledBinary, addresses: Sequence[MappedAddress], readable: Readable, is_image: bool = False
+) -> list[Symbolized]:
     answers = []
     by_vaddr: dict[int, list[MappedAddress]] = defaultdict(list)
     for address, mapping in addresses:
         vaddr = pooled.mapper.vaddr(mapping, address) if pooled.mapper is not None else None
         if vaddr is None:
             reason = Reason.NOT_PLACED if pooled.mapper is None else Reason.OUTSIDE_SEGMENTS
-            answers.append(Symbolized(address, (), reason, mapping, mapping.file_offset_of(address)))
+            answers.append(Symbolized(address, (), reason, mapping, _file_offset(mapping, address, is_image)))
         else:
             by_vaddr[vaddr].append((address, mapping))
     named = name_all(pooled.binary, list(by_vaddr), function=readable) if by_vaddr else {}
     for vaddr, (frames, reason_found, detail) in named.items():
         for address, mapping in by_vaddr[vaddr]:
-            offset = mapping.file_offset_of(address)
+            offset = _file_offset(mapping, address, is_image)
             answers.append(Symbolized(address, frames, reason_found, mapping, offset, vaddr, detail))
     return answers

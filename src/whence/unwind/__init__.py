@@ -4,6 +4,10 @@
                      compiled by kernels/cfi.py
     sframe.py        .sframe as rows
     exidx.py         ARM's exception tables as rows
+    pdata.py         the function table of PE files as rows
+    pdata_x64.py     unwind information of x64: prologues by codes, epilogues by instructions
+    pdata_arm64.py   unwind information of arm64, packed or by codes
+    encoding.py      rows of any table encoded as .eh_frame, for archives
     expressions.py   evaluates DWARF expressions
     instructions.py  x86-64 and i386 code without tables, read instruction by instruction
     arm.py           32-bit ARM code without tables, read instruction by instruction

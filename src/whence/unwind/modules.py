@@ -22,6 +22,7 @@ from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
+from whence.unwind.pdata import FunctionTable
 from whence.unwind.sframe import SECTION as SFRAME
 from whence.unwind.sframe import SFrame
 
@@ -47,6 +48,9 @@ CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end w
 ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
 
 
+UnwindSource = SFrame | ExceptionIndex | FunctionTable  # tables other than call frame information
+
+
 class Module:
     """A mapped file. If it cannot be opened, `elf` has no file and `why` has the reason."""
 
@@ -56,7 +60,7 @@ class Module:
         self.why = ""
         self.elf = self._open()
         self._archive: Table | None = None
-        self._others: list[SFrame | ExceptionIndex] | None = None
+        self._others: list[UnwindSource] | None = None
         self._calls_of_main: list[tuple[int, int]] | None = None
         self._arm_functions: list[tuple[int, int]] | None = None
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
@@ -100,7 +104,8 @@ class Module:
         elif _is_unchanged(file):
             path = file.local_path
         else:
-            self.why = f"{file.path} has no build-id and was changed or replaced"
+            fault = "was not given" if file.is_image else "was changed or replaced"
+            self.why = f"{file.path} has no build-id and {fault}"
         if path:
             try:
                 return open_object(path)
@@ -172,7 +177,7 @@ class Module:
             debug = self._debug_frames()
             fde = debug.find(vaddr) if debug is not None else None
             if self._others is None:
-                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
+                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf), FunctionTable.of_file(self.elf)
                 self._others = [table for table in tables if table is not None]
         for table in self._others or ():
             fde = fde or table.find(vaddr)
@@ -193,11 +198,11 @@ class Module:
 
 def archived_frames(
     tables: UnwindTables, segments: Sequence[tuple[int, int, int]]
-) -> tuple[CallFrames, list[SFrame | ExceptionIndex]]:
+) -> tuple[CallFrames, list[UnwindSource]]:
     """Return the tables of an archive. `segments` is the file's code: (file offset, vaddr, size)."""
     code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
     target = Target(tables.bits, "big" if tables.big else "little", tables.text_vaddr)
-    sections, others = list[FrameSection](), list[SFrame | ExceptionIndex]()
+    sections, others = list[FrameSection](), list[UnwindSource]()
     for table in tables.tables:
         with suppress(DwarfError):
             if table.name == SFRAME:
