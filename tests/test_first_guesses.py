@@ -30,6 +30,7 @@ from whence.columns import Namer
 from whence.engines import duckdb as duckdb_engine
 
 NAMED = ["inner"]
+RECORDING = Path(__file__).parent / "data" / "perf" / "plain.data"
 FRAME = {"build_id": [ONE], "address": pa.array([INNER_VADDR], pa.uint64())}
 
 
@@ -315,3 +316,95 @@ def test_a_symbolizer_takes_a_store(files: Files) -> None:
     with whence.Symbolizer(store=files.store) as one, whence.Symbolizer(locator=files.store) as other:
         assert repr(one.locator) == repr(other.locator)
         assert files.store in repr(one.locator)
+
+
+WORK: dict[str, Callable[[Files], object]] = {
+    "register(con)": lambda files: in_duckdb(),
+    "register(con, {'store': p})": lambda files: in_duckdb({"store": files.store}),
+    "register(con, Locator(files=[p]))": lambda files: in_duckdb(whence.Locator(files=[compiled()])),
+    "register(con, p)": lambda files: in_duckdb(files.archives),
+    "register(con, Store(p))": lambda files: in_duckdb(whence.Store(files.store)),
+    "register(con, store=p)": lambda files: in_duckdb(store=files.store),
+    "register(con, archive_dirs=[p])": lambda files: in_duckdb(archive_dirs=[files.archives]),
+    "register(con, {'stores': p})": lambda files: in_duckdb({"stores": files.store}),
+    "frame.whence.name(p)": lambda files: in_pandas(files.archives),
+    "frame.whence.name(store=p)": lambda files: in_pandas(store=files.store),
+    "frame.whence.name({'store': p})": lambda files: in_pandas({"store": files.store}),
+    "frame.whence.name(Store(p))": lambda files: in_pandas(whence.Store(files.store)),
+    "polars: frame.whence.name(p)": lambda files: in_polars(files.archives),
+    "polars: frame.whence.name(store=p)": lambda files: in_polars(store=files.store),
+    "polars: col.whence.leaf('build_id', p)": lambda files: in_polars_column(files.archives),
+    "Namer(p)": lambda files: in_namer(files.archives),
+    "Namer(Path(p))": lambda files: in_namer(Path(files.archives)),
+    "Namer({'store': p})": lambda files: in_namer({"store": files.store}),
+    "Namer(Locator())": lambda files: in_namer(whence.Locator()),
+    "Namer(Store(p))": lambda files: in_namer(whence.Store(files.store)),
+    "Namer(store=p)": lambda files: in_namer(store=files.store),
+    "Locator(p)": lambda files: whence.Locator(files.archives),
+    "Locator(Path(p))": lambda files: whence.Locator(Path(files.archives)),
+    "Locator(store=p)": lambda files: whence.Locator(store=files.store),
+    "Locator(stores=[p])": lambda files: whence.Locator(stores=[files.store]),
+    "Locator(dirs=p)": lambda files: whence.Locator(dirs=str(files.debug)),
+    "Locator(debug_dir=p)": lambda files: whence.Locator(debug_dir=files.debug),  # type: ignore[call-arg]
+    "Locator(archive_dir=p)": lambda files: whence.Locator(archive_dir=files.archives),  # type: ignore[call-arg]
+    "Locator(files=p)": lambda files: whence.Locator(files=str(compiled())),
+    "Locator(binary=p)": lambda files: whence.Locator(binary=compiled()),  # type: ignore[call-arg]
+    "Locator(sources=[Store(p).source()])": lambda files: whence.Locator(sources=[whence.Store(files.store).source()]),
+    "open(Path(p))": lambda files: whence.open(compiled()).lookup(files.vaddr),
+    "open(bytes)": lambda files: whence.open(compiled().read_bytes()).lookup(files.vaddr),
+    "open(BytesIO)": lambda files: whence.open(io.BytesIO(compiled().read_bytes())).lookup(files.vaddr),
+    "open(p, store=p)": lambda files: whence.open(files.bare, store=files.store).lookup(files.vaddr),
+    "open(p, debug_dirs=p)": lambda files: whence.open(files.bare, debug_dirs=files.debug).lookup(files.vaddr),
+    "open(p, binaries=p)": lambda files: whence.open(files.bare, binaries=files.debug).lookup(files.vaddr),
+    "profiles.read(perf.data)": lambda files: profiles.read(RECORDING),
+    "profile.symbolize()": lambda files: profiles.read(RECORDING).symbolize(),
+    "profile.symbolize(p)": lambda files: profile().symbolize(files.store),
+    "profile.symbolize(store=p)": lambda files: profile().symbolize(store=files.store),
+    "profile.symbolize(files=[p])": lambda files: profile().symbolize(files=[compiled()]),
+    "profile.top(3)": lambda files: profiles.read(RECORDING).top(3),
+    "profile.to_arrow()": lambda files: profile().to_arrow(),
+    "profile.to_pandas()": lambda files: profile().to_pandas(),
+    "profile.to_polars()": lambda files: profile().to_polars(),
+    "profile._repr_html_()": lambda files: profile()._repr_html_(),
+    "profile.flamegraph()": lambda files: profile().flamegraph(),
+    "profile.flamegraph(p)": lambda files: profile().flamegraph(files.debug.parent / "a.html"),
+    "profile.write('x.html')": lambda files: profile().write(files.debug.parent / "b.html"),
+    "for sample in profile": lambda files: [*profile()],
+    "for sample in profile.samples": lambda files: (lambda made: [*made.samples])(profile()),
+    "profile.samples[0]": lambda files: (lambda made: made.samples[0])(profile()),
+    "profile.filter(function)": lambda files: profile().filter(lambda sample: "sum" in sample.functions),
+    "Store(p).list()": lambda files: [*whence.Store(files.store).list()],
+    "Symbolizer(store=p)": lambda files: whence.Symbolizer(store=files.store),
+    "Symbolizer(locator=p)": lambda files: whence.Symbolizer(locator=files.store),
+    "pickle Frame": lambda files: pickle.loads(pickle.dumps(whence.open(compiled()).lookup(files.vaddr))),
+    "pickle FrameTable": lambda files: pickle.loads(pickle.dumps(whence.open(compiled()).lookup_many([files.vaddr]))),
+    "pickle Profile": lambda files: pickle.loads(pickle.dumps(profile())),
+    "pickle Locator": lambda files: pickle.loads(pickle.dumps(whence.Locator(store=files.store))),
+    "pickle Store": lambda files: pickle.loads(pickle.dumps(whence.Store(files.store))),
+}
+SAY_THE_CALL: dict[str, tuple[Callable[[Files], object], str]] = {
+    "register(con, archives_dirs=p)": (lambda files: in_duckdb(archives_dirs=[files.archives]), "did you mean"),
+    "Locator('nosuch')": (lambda files: whence.Locator("nosuch"), "nosuch"),
+    "Locator(store=5)": (lambda files: whence.Locator(store=5), "the path or address of one, not int"),  # type: ignore[arg-type]
+    "Namer(dict)": (lambda files: Namer()({}), r"pyarrow.table\(columns\)"),
+    "open('nosuch')": (lambda files: whence.open("nosuch"), "nosuch"),
+    "binary[vaddr]": (lambda files: whence.open(compiled())[0], r"binary.lookup\(vaddr\)"),
+    "binary.lookup('0x10')": (lambda files: whence.open(compiled()).lookup("0x10"), r"lookup\(int\('0x10', 16\)\)"),  # type: ignore[arg-type]
+    "binary.lookup(-1)": (lambda files: whence.open(compiled()).lookup(-1), r"lookup\(-1 % 2\*\*64\)"),
+    "pickle Binary": (lambda files: pickle.dumps(whence.open(compiled())), "pickle its path"),
+    "profile.filter('sum')": (lambda files: profile().filter("sum"), r"filter\(lambda sample: "),  # type: ignore[arg-type]
+    "profile.write('x.svg')": (lambda files: profile().write("x.svg"), r"unknown ending .* expected .*\.html"),
+    "gotrace.open(bytes)": (lambda files: gotrace.open(b"nothing"), "not a Go execution trace"),
+}
+
+
+@pytest.mark.parametrize("guess", WORK)
+def test_a_guess_works(guess: str, files: Files) -> None:
+    WORK[guess](files)
+
+
+@pytest.mark.parametrize("guess", SAY_THE_CALL)
+def test_a_wrong_guess_gets_the_right_call(guess: str, files: Files) -> None:
+    call, sentence = SAY_THE_CALL[guess]
+    with pytest.raises((TypeError, ValueError, OSError, whence.WhenceError), match=sentence):
+        call(files)

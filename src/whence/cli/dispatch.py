@@ -28,6 +28,7 @@ from whence._base.files import open_regular
 from whence._base.streams import complain, shortened
 from whence._base.words import is_address
 from whence.cli.parser import did_you_mean
+from whence.objects.opening import is_magic, split_architecture
 
 HEAD = 1 << 16  # bytes that decide
 ELF_MAGIC, GZIP_MAGIC, ZSTD_MAGIC = b"\x7fELF", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -70,7 +71,7 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
     Raises WrongUse if the first word is neither a file nor a pid, or the file has no command; OSError.
     """
     path, rest = words[0], list(words[1:])
-    if not os.path.lexists(path):
+    if not os.path.lexists(split_architecture(path)[0]):
         if path.isdecimal():
             return ["pid", path, *(rest or ["--stop"])]
         guess = did_you_mean(path, [*commands, "help", "--help", "--version", "--debug"])
@@ -100,6 +101,7 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
 
 def kind_of(path: str) -> InputKind:
     """Return what a file is, by its content. Raises WrongUse if no command reads it; FormatError; OSError."""
+    path = split_architecture(path)[0]  # of a fat file, or of a dSYM bundle with one file
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, "data")):  # perf record --threads
             return PROFILE
@@ -141,7 +143,6 @@ def by_magic(head: bytes) -> InputKind | None:
     from whence import perfdata
     from whence.gotrace.specs import looks_like_text, looks_like_wire
     from whence.lidia.layout import MAGICS
-    from whence.objects.opening import is_magic
 
     if is_magic(head[:4]):
         return OBJECT

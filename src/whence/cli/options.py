@@ -227,6 +227,7 @@ def check_folders(options: Namespace) -> None:
 
     named = [("--sysroot", folder) for folder in [options.sysroot] if folder]
     named += [("--archive-dir", folder) for folder in options.archive_dir]
+    named += [("--source-dir", folder) for folder in getattr(options, "source_dir", ())]
     named += [("--debug-dir", folder) for folder in options.debug_dir or [] if not folder.lower().endswith(PACKED)]
     for option, folder in named:
         if not os.path.lexists(folder):

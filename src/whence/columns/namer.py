@@ -234,7 +234,10 @@ class Namer(Closing):
                 return self._table(batch)
             stream = BatchStream.from_capsule(batch.__arrow_c_stream__())
             return BatchStream(self._schema(stream.schema), (self._named(part, None) for part in stream))
-        raise TypeError(f"a {type(batch).__name__} does not have Arrow's C data interface (__arrow_c_array__)")
+        raise TypeError(
+            f"a {type(batch).__name__} does not have Arrow's C data interface (__arrow_c_array__): give a table of "
+            "pyarrow, pandas or Polars, such as pyarrow.table(columns)"
+        )
 
     def schema(self, schema: Any) -> Any:
         """Return the schema of the result for the schema of a batch.

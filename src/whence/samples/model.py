@@ -230,6 +230,15 @@ class FileLocations(Record):
     function: memoryview
     size: memoryview
 
+    def __reduce__(self) -> tuple[object, ...]:
+        columns = self.locations, self.address, self.function, self.size
+        return _file_locations, tuple((column.format, column.tobytes()) for column in columns)
+
+
+def _file_locations(*columns: tuple[str, bytes]) -> FileLocations:
+    """Unpickle the columns of FileLocations."""
+    return FileLocations(*(memoryview(data).cast(format) for format, data in columns))  # type: ignore[call-overload]
+
 
 class Sample:
     """A view of one sample of a profile."""
