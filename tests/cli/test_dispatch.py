@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import whence
-from tests.forge import macho
+from tests.forge import macho, pe
 from tests.helpers.live import running
+from tests.helpers.macho import dsym_of, put_dsym
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence._base.errors import WrongUse
@@ -49,25 +50,24 @@ def test_an_elf_file_is_explained_or_its_addresses_are_named(program: Path) -> N
     assert command_for([str(program), "0x1170", "--json"]) == ["addr", str(program), "0x1170", "--json"]
 
 
-def test_object_files_of_other_formats_are_explained_or_named(tmp_path: Path) -> None:
-    thin = macho.forge([macho.text()], symbols=[macho.Symbol("_main", 0x100001000)])
-    files = {
-        "thin": thin,
-        "fat": macho.fat((macho.ARM64, thin), (macho.X86_64, thin)),
-        "app.exe": b"MZ" + bytes(62),
-        "app.wasm": b"\0asm\1\0\0\0",
-    }
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-        assert command_for([str(tmp_path / name)]) == ["explain", str(tmp_path / name)]
-        assert command_for([str(tmp_path / name), "10"]) == ["addr", str(tmp_path / name), "10"]
-    part = f"{tmp_path}/fat:arm64"
-    assert command_for([part]) == ["explain", part]
-    inside = tmp_path / "thin.dSYM" / "Contents" / "Resources" / "DWARF"
-    inside.mkdir(parents=True)
-    (inside / "thin").write_bytes(thin)
-    bundle = str(tmp_path / "thin.dSYM")
-    assert command_for([bundle, "10"]) == ["addr", bundle, "10"]
+def test_object_files_of_every_format_are_explained_or_named(tmp_path: Path) -> None:
+    thin = macho.forge([macho.text()])
+    contents = {
+        "thin": thin, "a.exe": pe.forge([pe.Section(".text", b"1", pe.CODE)]), "a.wasm": b"\0asm\1\0\0\0",
+        "a.obj": pe.forge_object([pe.Section(".text", b"1", pe.CODE)]),
+    }  # fmt: skip
+    for name, data in contents.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert command_for([str(path)]) == ["explain", str(path)]
+        assert command_for([str(path), "0x10"]) == ["addr", str(path), "0x10"]
+    both = tmp_path / "both"
+    both.write_bytes(macho.fat((macho.X86_64, thin), (macho.ARM64, thin)))
+    assert command_for([f"{both}:arm64"]) == ["explain", f"{both}:arm64"]
+    bundle = put_dsym(tmp_path, "thin", dsym_of())
+    assert command_for([str(bundle), "10"]) == ["addr", str(bundle), "10"]
+    (tmp_path / "text").write_text("MZ is a postal code\n")
+    assert command_for([str(tmp_path / "text")])[0] == "filter"
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "ppc64le", "s390x"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from whence.objects.pe import layout
@@ -19,6 +19,7 @@ class Section:
     name: str
     data: bytes
     flags: int = DATA
+    relocations: Sequence[tuple[int, int, int]] = ()  # of an object file: offset, symbol, type
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,43 @@ def forge(
     head += layout.MAGIC + coff + optional + b"".join(rows)
     assert len(head) <= PAGE
     return bytes(head.ljust(PAGE, b"\0") + body + table + strings)
+
+
+def forge_object(
+    sections: Sequence[Section], *, symbols: Sequence[Symbol] = (), machine: int = 0x8664, big: bool = False
+) -> bytes:
+    """A COFF object file; a bigobj file if `big`."""
+    strings = bytearray(4)
+
+    def short(name: str, long_form: Callable[[int], bytes]) -> bytes:
+        raw = name.encode()
+        if len(raw) <= 8:
+            return raw
+        strings.extend(raw + b"\0")
+        return long_form(len(strings) - len(raw) - 1)
+
+    head = 56 if big else 20
+    start = head + 40 * len(sections)
+    body, rows = bytearray(), []
+    for section in sections:
+        raw = short(section.name, lambda offset: f"/{offset}".encode())
+        table = b"".join(struct.pack("<IIH", *row) for row in section.relocations)
+        fields = (0, 0, len(section.data), start + len(body), start + len(body) + len(section.data) if table else 0, 0)
+        rows.append(struct.pack(layout.SECTION, raw, *fields, len(section.relocations), 0, section.flags))
+        body += section.data + table
+    form = "<8sIiHBB" if big else layout.SYMBOL
+    entries = [
+        struct.pack(
+            form, short(one.name, lambda offset: struct.pack("<II", 0, offset)), one.value, one.section, one.type,
+            one.storage, one.auxiliary,
+        ) + bytes((20 if big else 18) * one.auxiliary)
+        for one in symbols
+    ]  # fmt: skip
+    count = len(symbols) + sum(one.auxiliary for one in symbols)
+    struct.pack_into("<I", strings, 0, len(strings))
+    if big:
+        table_of = (len(sections), start + len(body), count)
+        header = struct.pack(layout.BIG_HEADER, 0, 0xFFFF, 2, machine, layout.BIG_CLASS_ID, *table_of)
+    else:
+        header = struct.pack(layout.COFF, machine, len(sections), 0, start + len(body), count, 0, 0)
+    return header + b"".join(rows) + bytes(body) + b"".join(entries) + bytes(strings)

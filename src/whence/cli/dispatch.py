@@ -3,7 +3,7 @@
 | content | without addresses | with addresses |
 |---|---|---|
 | ELF core dump or minidump | core | core |
-| other ELF file | explain | addr |
+| other object file (ELF, Mach-O, PE, WebAssembly), slice of a fat file, dSYM bundle | explain | addr |
 | lidia archive | lidia info | addr |
 | snapshot of a process | (an error: addresses are needed) | addr --snapshot |
 | Go execution trace | trace info | |
@@ -28,8 +28,9 @@ from whence._base.files import open_regular
 from whence._base.streams import complain, shortened
 from whence._base.words import is_address
 from whence.cli.parser import did_you_mean
-from whence.objects.opening import is_magic, split_architecture
+from whence.objects.opening import BREAKPAD_MAGIC, is_object_head, split_architecture
 
+MAGIC_SIZE = 64  # bytes that tell object files from others
 HEAD = 1 << 16  # bytes that decide
 ELF_MAGIC, GZIP_MAGIC, ZSTD_MAGIC = b"\x7fELF", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 MINIDUMP_MAGICS = (b"MDMP", b"PMDM")
@@ -115,6 +116,8 @@ def kind_of(path: str) -> InputKind:
         return CORE if int.from_bytes(head[E_TYPE], "big" if is_big else "little") == ET_CORE else ELF
     if head.startswith(MINIDUMP_MAGICS):
         return MINIDUMP
+    if is_object_head(head[:MAGIC_SIZE]) and (head.startswith(BREAKPAD_MAGIC) or not is_text(head)):
+        return OBJECT
     content = decompressed(head)
     kind = by_magic(content)
     if kind is None and head.startswith(ZSTD_MAGIC) and is_archive(path):
@@ -144,8 +147,6 @@ def by_magic(head: bytes) -> InputKind | None:
     from whence.gotrace.specs import looks_like_text, looks_like_wire
     from whence.lidia.layout import MAGICS
 
-    if is_magic(head[:4]):
-        return OBJECT
     if head[:4] in MAGICS:
         return ARCHIVE
     if head.startswith(TABLE_MAGICS):

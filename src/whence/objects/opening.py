@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
     from whence.objects.interface import ObjectFile
 
+ELF_MAGIC = b"\x7fELF"
 MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
 DOS_MAGIC = b"MZ"
+COFF_MACHINES = (b"\x64\x86", b"\x4c\x01", b"\x64\xaa", b"\x41\xa6", b"\xc0\x01", b"\xc4\x01")  # of object files
+COFF_BIG = b"\0\0\xff\xff"
+HEAD = 64  # bytes that tell an object file from other files that start with the number of a machine
 WASM_MAGIC = b"\0asm"
 PDB_MAGICS = (b"Micr", b"BSJB", b"MSFZ")  # the last two raise an error that says what they are
 CABINET_MAGIC = b"MSCF"
@@ -32,7 +36,7 @@ GSYM_MAGICS = (b"MYSG", b"GSYM")  # little-endian, big-endian
 BUNDLE = ".dSYM"
 BUNDLE_FILES = 64
 MAGICS = (
-    b"\x7fELF", WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS, *PDB_MAGICS, *GSYM_MAGICS, BREAKPAD_MAGIC[:4],
+    ELF_MAGIC, WASM_MAGIC, *MACHO_MAGICS, *FAT_MAGICS, *PDB_MAGICS, *GSYM_MAGICS, BREAKPAD_MAGIC[:4],
 )  # fmt: skip
 
 
@@ -80,10 +84,21 @@ def is_magic(head: bytes) -> bool:
     return head in MAGICS or head[:2] == DOS_MAGIC
 
 
+def is_object_head(head: bytes) -> bool:
+    """Return True if the first 64 bytes of a file are those of an object file, also of COFF's, which has no magic."""
+    if is_magic(head[:4]):
+        return True
+    if head[:2] not in COFF_MACHINES and head[:4] != COFF_BIG:
+        return False
+    from whence.objects.pe.headers import read_object_header
+
+    return read_object_header(memoryview(head)) is not None
+
+
 def is_object(path: str | os.PathLike[str]) -> bool:
     """Return True if a file begins like an object file. Raises OSError; ElfError if it is not a regular file."""
     with open_regular(split_architecture(path)[0], ElfError) as (descriptor, _):
-        return is_magic(os.read(descriptor, 4))
+        return is_object_head(os.read(descriptor, HEAD))
 
 
 def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
@@ -93,10 +108,6 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.macho.file import MachoFile
 
         return MachoFile.in_data(view, path=path)
-    if view[:2] == DOS_MAGIC:
-        from whence.objects.pe.file import PeFile
-
-        return PeFile.from_bytes(data, path)
     if view[:4] == WASM_MAGIC:
         from whence.objects.wasm.file import WasmFile
 
@@ -113,6 +124,10 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
         from whence.objects.breakpad import BreakpadFile
 
         return BreakpadFile.from_bytes(data, path)
+    if view[:4] != ELF_MAGIC and is_object_head(bytes(view[:HEAD])):
+        from whence.objects.pe.file import PeFile
+
+        return PeFile.from_bytes(data, path)
     return ElfFile.from_bytes(data, path)
 
 
@@ -130,10 +145,6 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
         if architecture:
             fault = f"the file has no architectures to choose from, such as {architecture}"
             raise ElfError("", None, fault, code=WRONG_KIND, path=name)
-        if magic[:2] == DOS_MAGIC:
-            from whence.objects.pe.file import PeFile
-
-            return PeFile.open(name)
         if magic == WASM_MAGIC:
             from whence.objects.wasm.file import WasmFile
 
@@ -150,6 +161,10 @@ def open_object(path: str | os.PathLike[str]) -> ObjectFile:
             from whence.objects.breakpad import BreakpadFile
 
             return BreakpadFile.open(name)
+        if magic != ELF_MAGIC and is_object_head(read_at(descriptor, min(HEAD, size), 0)):
+            from whence.objects.pe.file import PeFile
+
+            return PeFile.open(name)
     return ElfFile.open(name)
 
 

@@ -50,10 +50,15 @@ class SymbolColumns(Record):
 
 def with_sizes(
     symbols: SymbolColumns, names: memoryview, starts: array[int], limits: array[int], bits: int, order: ByteOrder,
-    names_part: str = "string table",
+    bases: array[int] | None = None,
 ) -> SymbolTable:  # fmt: skip
-    """Return the symbol table. `starts` are function starts, ascending; `limits` the ends of sections by index."""
+    """Return the symbol table.
+
+    `starts` are function starts, ascending; `limits` the ends of sections by index. `bases`, in the input of a linker,
+    are their vaddrs, from which symbols count.
+    """
     out = bytearray((len(symbols) + 1) * SYMBOL_SIZE[bits])
     values = ascending(symbols.value)[0].numbers()
-    sized.entries(symbols, values, starts, limits, bits == 64, order == "big", out)
-    return SymbolTable(memoryview(out).toreadonly(), names, NO_EXTENDED, names_part)
+    bases = array("Q", bytes(8 * len(limits))) if bases is None else bases
+    sized.entries(symbols, values, starts, limits, bases, bits == 64, order == "big", out)
+    return SymbolTable(memoryview(out).toreadonly(), names, NO_EXTENDED, "string table")

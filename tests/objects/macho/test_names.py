@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 import whence
 from tests.forge.macho import ARM64, UUID, X86_64, fat, forge, starts, text
 from tests.helpers.macho import BASE, dsym_of, program, put_dsym
+from tests.helpers.objects import chains_of, code_of, llvm_chains, tools
 from whence._base.errors import MachoError
-from whence.objects.opening import open_object
 
-SOURCE = """
+PROGRAM = """
 #include <stdio.h>
 static inline __attribute__((always_inline)) int square(int x) { return x * x + (x > 99 ? puts("large") : 1); }
 __attribute__((noinline)) int sum(int n) {
@@ -126,25 +125,14 @@ def test_explain_says_where_an_unnamed_function_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["aarch64-macos", "x86_64-macos"])
 def test_whole_chains_of_a_real_program_are_those_of_llvm_symbolizer(tmp_path: Path, target: str) -> None:
     pytest.importorskip("ziglang")
-    dsymutil, symbolizer = shutil.which("dsymutil-19"), shutil.which("llvm-symbolizer-19")
-    if dsymutil is None or symbolizer is None:
-        pytest.skip("dsymutil-19 and llvm-symbolizer-19 are not installed")
-    (tmp_path / "main.c").write_text(SOURCE)
+    (dsymutil,) = tools("dsymutil-19")
+    (tmp_path / "main.c").write_text(PROGRAM)
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-g", "-O1"]
     subprocess.run([*zig, "-c", "main.c", "-o", "main.o"], cwd=tmp_path, check=True)
     subprocess.run([*zig, "main.o", "-o", "main"], cwd=tmp_path, check=True)
     path = tmp_path / "main"
     subprocess.run([dsymutil, path], check=True)
-    with open_object(path) as file:
-        vaddrs = [vaddr for start, end in file.code_ranges() for vaddr in range(start, end)]
-    given = "\n".join(map(hex, vaddrs))
-    options = ["--output-style=JSON", "--no-demangle", f"--obj={path}"]
-    done = subprocess.run([symbolizer, *options], input=given, capture_output=True, text=True, check=True)
-    theirs = [
-        [(each["FunctionName"], each["FileName"], each["Line"], each["Column"]) for each in json.loads(line)["Symbol"]]
-        for line in done.stdout.splitlines()
-    ]
-    with whence.open(path, columns=True) as binary:
-        ours = [[(one.function, one.file, one.line, one.column) for one in binary.lookup(vaddr)] for vaddr in vaddrs]
-    assert ours == [[frame for frame in chain if frame[0]] for chain in theirs]
+    vaddrs = code_of(path)
+    ours = chains_of(path, vaddrs)
+    assert ours == llvm_chains(path, vaddrs)
     assert sum(len(chain) > 1 for chain in ours) > 10

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
+import re
 import struct
 import subprocess
 import sys
@@ -14,33 +13,14 @@ import pytest
 
 import whence
 from tests.forge.dwarf import Debug, Die, function
-from tests.forge.mutations import mutated
-from tests.forge.pe import BASE, CODE, DEBUG, PAGE, Section, Symbol, codeview, exports, forge
-from whence._base.errors import DwarfError, ObjectError
-from whence.objects.elf.function_symbols import functions
+from tests.forge.pe import BASE, CODE, DEBUG, PAGE, Section, Symbol, codeview, exports, forge, forge_object
+from tests.helpers.objects import SOURCE, chains_of, code_of, damage, llvm_chains, named, tools
+from whence._base.errors import ObjectError
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile, layout
 from whence.producers import Producers
 
 TEXT = Section(".text", b"\xcc" * 0x180, CODE)
-SOURCE = """
-volatile int sink;
-static inline __attribute__((always_inline)) int square(int x) { sink = x; return x * x; }
-__attribute__((noinline)) int sum(int n) {
-    int total = 0;
-    for (int i = 0; i < n; i++) total += square(i) + sink;
-    return total;
-}
-int start(void) { return sum(sink) & square(sink + 1); }
-"""
-
-
-def named(file: PeFile) -> list[tuple[int, int, str]]:
-    table = functions(file)
-    return [
-        (start, size, table.strings.text(name))
-        for start, size, name in zip(table.vaddr, table.length, table.function, strict=True)
-    ]
 
 
 def debug() -> Debug:
@@ -128,55 +108,68 @@ def test_commands_and_open_read_a_program(tmp_path: Path) -> None:
     assert json.loads(answer.stdout)["image_base"] == hex(BASE)
 
 
-def read_all(data: bytes) -> None:
-    """Read everything that names addresses; damage raises an error of whence or is reported."""
-    try:
-        with PeFile.from_bytes(data) as file, Producers(file) as producers:
-            table = producers.ranges()
-            for name in table.function:
-                table.strings.text(name)
-            list(producers.all_problems())
-    except (ObjectError, DwarfError):
-        return
-
-
 def test_truncations_flipped_header_bits_and_mutations_raise_only_errors_of_whence() -> None:
-    data, dice = small(), random.Random(20261128)
+    data = small()
     with PeFile.from_bytes(data) as file, Producers(file) as producers:
         assert len(producers.ranges()) == 3
-    for size in range(0, len(data), 3):
-        read_all(data[:size])
-    for bit in range(0x240 * 8):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        read_all(bytes(flipped))
-    for _ in range(1000):
-        read_all(mutated(data, dice))
+    damage(PeFile.from_bytes, data, bits=0x240 * 8, step=3)
+    damage(PeFile.from_bytes, object_file(), bits=0x100 * 8, step=3)
+    damage(PeFile.from_bytes, object_file(big=True), bits=0x100 * 8, step=3)
+
+
+def object_file(*, big: bool = False) -> bytes:
+    """An object file with `f` and `g` in sections of their own, and relocated debug info."""
+    info = [function("f", 0, 0x20), function("g", 0, 8)]
+    contents = Debug().unit(Die(0x11, [(0x03, 0x08, "a.c")], info)).contents()
+    offsets = [match.start() for match in re.finditer(rb"\0{8}[\x20\x08]", contents["info"])]
+    assert len(offsets) == 2
+    rows = [(offset, number, 1) for number, offset in enumerate(offsets)]
+    sections = [
+        Section(".text$f", bytes(0x21), CODE | 5 << 20),
+        Section(".text$g", bytes(8), CODE | 5 << 20),
+        *(
+            Section(f".debug_{name}", data, DEBUG, relocations=rows if name == "info" else ())
+            for name, data in contents.items()
+        ),
+    ]
+    symbols = [Symbol("f", 0), Symbol("a_function_with_a_long_name", 0, section=2)]
+    return forge_object(sections, symbols=symbols, big=big)
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_an_object_file_has_its_sections_one_after_the_other_and_relocated_debug_info(
+    big: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.obj"
+    path.write_bytes(object_file(big=big))
+    with open_object(path) as file:
+        assert (file.kind, file.is_relocatable, file.format) == ("object file", True, "PE")
+        assert [(one.name, one.vaddr) for one in file.sections[:3]] == [("", 0), (".text$f", 0), (".text$g", 0x30)]
+        assert named(file) == [(0, 0x21, "f"), (0x30, 8, "a_function_with_a_long_name")]
+    with whence.open(path) as binary:
+        assert [frame.function for frame in binary.lookup(0x1F)] == ["f"]
+        assert [frame.function for frame in binary.lookup(0x34)] == ["g"]
+
+
+@pytest.mark.parametrize("data", [b"\x64\x86" + bytes(62), b"\x4c\x01" * 32, b"\0\0\xff\xff" + bytes(60), b"\x64\x86"])
+def test_files_that_start_like_object_files_are_not_taken_for_them(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(data)
+    with pytest.raises(ObjectError, match="not an ELF file"):
+        open_object(path)
 
 
 @pytest.mark.parametrize(("target", "emulation"), [("x86_64", "i386pep"), ("aarch64", "arm64pe")])
 def test_whole_chains_of_a_real_program_are_those_of_llvm_symbolizer(
     tmp_path: Path, target: str, emulation: str
 ) -> None:
-    tools = [shutil.which(name) for name in ("clang-19", "ld.lld-19", "llvm-symbolizer-19")]
-    if None in tools:
-        pytest.skip("clang-19, ld.lld-19 and llvm-symbolizer-19 are not installed")
-    clang, linker, symbolizer = map(str, tools)
+    clang, linker = tools("clang-19", "ld.lld-19")
     (tmp_path / "a.c").write_text(SOURCE)
     flags = [f"--target={target}-w64-mingw32", "-g", "-O1", "-ffreestanding", "-funwind-tables"]
     subprocess.run([clang, *flags, "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True)
     subprocess.run([linker, "-m", emulation, "-e", "start", "a.o", "-o", "a.exe"], cwd=tmp_path, check=True)
-    path = tmp_path / "a.exe"
-    with open_object(path) as file:
-        vaddrs = [vaddr for start, end in file.code_ranges() for vaddr in range(start, end)]
-    options = ["--output-style=JSON", "--no-demangle", f"--obj={path}"]
-    given = "\n".join(map(hex, vaddrs))
-    done = subprocess.run([symbolizer, *options], input=given, capture_output=True, text=True, check=True)
-    theirs = [
-        [(each["FunctionName"], each["FileName"], each["Line"], each["Column"]) for each in json.loads(line)["Symbol"]]
-        for line in done.stdout.splitlines()
-    ]
-    with whence.open(path, columns=True) as binary:
-        ours = [[(one.function, one.file, one.line, one.column) for one in binary.lookup(vaddr)] for vaddr in vaddrs]
-    assert ours == [[frame for frame in chain if frame[0]] for chain in theirs]
-    assert sum(len(chain) > 1 for chain in ours) > 10
+    for path in (tmp_path / "a.exe", tmp_path / "a.o"):
+        vaddrs = code_of(path)
+        ours = chains_of(path, vaddrs)
+        assert ours == llvm_chains(path, vaddrs)
+        assert sum(len(chain) > 1 for chain in ours) > 10

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
 import struct
 import subprocess
 import sys
@@ -16,24 +14,12 @@ import pytest
 import whence
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.lines import uleb
-from tests.forge.mutations import mutated
-from whence._base.errors import DwarfError, ObjectError
-from whence.objects.elf.function_symbols import functions
+from tests.helpers.objects import SOURCE, chains_of, code_of, damage, llvm_chains, named, tools
+from whence._base.errors import ObjectError
 from whence.objects.opening import open_object
 from whence.objects.wasm import WasmFile
-from whence.producers import Producers
 
 BODY = bytes(0x20)
-SOURCE = """
-volatile int sink;
-static inline __attribute__((always_inline)) int square(int x) { sink = x; return x * x; }
-__attribute__((noinline)) int sum(int n) {
-    int total = 0;
-    for (int i = 0; i < n; i++) total += square(i) + sink;
-    return total;
-}
-int start(void) { return sum(sink) & square(sink + 1); }
-"""
 
 
 def name(text: str) -> bytes:
@@ -66,14 +52,6 @@ IMPORTS = [
     name("env") + name("f") + b"\x00\x00", name("env") + name("m") + b"\x02\x01\x01\x02",
     name("env") + name("g") + b"\x03\x7f\x00", name("env") + name("t") + b"\x01\x70\x00\x01",
 ]  # fmt: skip
-
-
-def named(file: WasmFile) -> list[tuple[int, int, str]]:
-    table = functions(file)
-    return [
-        (start, size, table.strings.text(ref))
-        for start, size, ref in zip(table.vaddr, table.length, table.function, strict=True)
-    ]
 
 
 def small() -> bytes:
@@ -139,55 +117,25 @@ def test_commands_and_open_read_a_module_and_leave_out_dropped_functions(tmp_pat
     assert json.loads(answer.stdout)["type"] == "module, 32-bit, wasm32"
 
 
-def read_all(data: bytes) -> None:
-    """Read everything that names addresses; damage raises an error of whence or is reported."""
-    try:
-        with WasmFile.from_bytes(data) as file, Producers(file) as producers:
-            table = producers.ranges()
-            for ref in table.function:
-                table.strings.text(ref)
-            list(producers.all_problems())
-    except (ObjectError, DwarfError):
-        return
-
-
 def test_truncations_flipped_bits_and_mutations_raise_only_errors_of_whence() -> None:
-    data, dice = small(), random.Random(20261128)
-    for size in range(len(data)):
-        read_all(data[:size])
-    for bit in range(len(data) * 8):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        read_all(bytes(flipped))
-    for _ in range(1000):
-        read_all(mutated(data, dice))
+    data = small()
+    damage(WasmFile.from_bytes, data, bits=len(data) * 8)
 
 
 def test_whole_chains_of_a_real_module_are_those_of_llvm_symbolizer(tmp_path: Path) -> None:
-    tools = [shutil.which(tool) for tool in ("clang-19", "wasm-ld-19", "llvm-symbolizer-19")]
-    if None in tools:
-        pytest.skip("clang-19, wasm-ld-19 and llvm-symbolizer-19 are not installed")
-    clang, linker, symbolizer = map(str, tools)
+    clang, linker = tools("clang-19", "wasm-ld-19")
     (tmp_path / "a.c").write_text(SOURCE)
     flags = ["--target=wasm32", "-g", "-O1", "-ffreestanding"]
     subprocess.run([clang, *flags, "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True)
     command = [linker, "--no-entry", "--export=start", "--build-id", "a.o", "-o", "a.wasm"]
     subprocess.run(command, cwd=tmp_path, check=True)
     path = tmp_path / "a.wasm"
+    vaddrs = code_of(path)
     with open_object(path) as file:
-        vaddrs = [vaddr for start, end in file.code_ranges() for vaddr in range(start, end)]
         assert len(file.build_id) == 32
-    options = ["--output-style=JSON", "--no-demangle", f"--obj={path}"]
-    given = "\n".join(map(hex, vaddrs))
-    done = subprocess.run([symbolizer, *options], input=given, capture_output=True, text=True, check=True)
-    theirs = [
-        [(each["FunctionName"], each["FileName"], each["Line"], each["Column"]) for each in json.loads(line)["Symbol"]]
-        for line in done.stdout.splitlines()
-    ]
-    with whence.open(path, columns=True) as binary:
-        ours = [[(one.function, one.file, one.line, one.column) for one in binary.lookup(vaddr)] for vaddr in vaddrs]
+    ours = chains_of(path, vaddrs)
     # llvm-symbolizer takes the outermost name from the name section, by offsets in the file, so that name is left out
-    for vaddr, us, them in zip(vaddrs, ours, theirs, strict=True):
+    for vaddr, us, them in zip(vaddrs, ours, llvm_chains(path, vaddrs), strict=True):
         if us and us[0][1]:
             assert [frame[1:] for frame in us] == [frame[1:] for frame in them], hex(vaddr)
             assert [frame[0] for frame in us[:-1]] == [frame[0] for frame in them[:-1]], hex(vaddr)

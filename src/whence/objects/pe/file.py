@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from whence._base.errors import PeError, naming
+from whence._base.errors import PeError, cut_off, naming
 from whence._base.forks import cached_property
 from whence.objects.elf.kernels.constants import PF_R, PF_W, PF_X, PT_LOAD
 from whence.objects.elf.links import read_debug_link
@@ -12,8 +12,15 @@ from whence.objects.elf.segments import Segment
 from whence.objects.ids import DebugId, pe_code_id
 from whence.objects.mapped import MappedObject
 from whence.objects.pe import layout
-from whence.objects.pe.headers import read_codeview, read_header, read_sections
-from whence.objects.pe.symbols import read_exports, read_function_starts, read_symbol_table, string_table
+from whence.objects.pe.headers import PeSection, read_codeview, read_header, read_sections
+from whence.objects.pe.kernels import symbols as symbols_kernel
+from whence.objects.pe.symbols import (
+    read_exports,
+    read_function_starts,
+    read_symbol_table,
+    string_table,
+    symbol_bytes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from whence._base.mapped import MappedFile
     from whence.objects.elf.links import DebugLink
     from whence.objects.elf.symbols import SymbolTable
-    from whence.objects.pe.headers import PeSection
+    from whence.objects.parts import ObjectSection
 
 
 class PeFile(MappedObject):
@@ -39,6 +46,7 @@ class PeFile(MappedObject):
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
         super().__init__(data, path, mapped, start)
+        self._relocated_contents: dict[int, memoryview] = {}
         with naming(path):
             self.header = read_header(self.data)
             self.bits = self.header.bits
@@ -54,7 +62,13 @@ class PeFile(MappedObject):
 
     @property
     def kind(self) -> str:
+        if self.header.is_object:
+            return "object file"
         return "shared library" if self.header.characteristics & layout.IMAGE_DLL else "executable"
+
+    @property
+    def is_relocatable(self) -> bool:
+        return self.header.is_object
 
     @property
     def image_base(self) -> int:
@@ -94,7 +108,7 @@ class PeFile(MappedObject):
 
     @property
     def code_id(self) -> str:
-        return pe_code_id(self.header.time, self.header.image_size)
+        return "" if self.header.is_object else pe_code_id(self.header.time, self.header.image_size)
 
     @property
     def pdb_age(self) -> int:
@@ -115,9 +129,10 @@ class PeFile(MappedObject):
     def details(self) -> dict[str, str]:
         _, _, pdb = self._codeview
         header = self.header
+        is_image = not header.is_object
         facts = {
             "architecture": layout.NAMES.get(header.machine, f"machine {header.machine:#x}"),
-            "image base": f"{header.base:#x}",
+            "image base": f"{header.base:#x}" if is_image else "",
             "debug id": self.debug_id.breakpad if self.debug_id else "",
             "code id": self.code_id,
             "PDB": pdb,
@@ -135,6 +150,33 @@ class PeFile(MappedObject):
         """Vaddrs of functions (.pdata), ascending."""
         with self.reading():
             return read_function_starts(self.data, self.header, self._sections)
+
+    def content(self, section: ObjectSection | str) -> memoryview:
+        """Return a section's bytes; debug info of an object file with its relocations applied."""
+        named = self.section(section) if isinstance(section, str) else section
+        if not isinstance(named, PeSection) or named.allocated or not named.relocations[1]:
+            return super().content(section)
+        content = self._relocated_contents.get(named.index)
+        if content is None:
+            with self.reading():
+                content = self._relocated(named, super().content(named))
+            content = self._relocated_contents.setdefault(named.index, content)
+        return content
+
+    def _relocated(self, section: PeSection, content: memoryview) -> memoryview:
+        offset, count = section.relocations
+        size = count * layout.RELOCATION_SIZE
+        if offset + size > self.size:
+            raise cut_off(PeError, f"relocations of {section.part}", None, size, max(0, self.size - offset))
+        kinds = layout.RELOCATIONS.get(self.machine, {})
+        operations = bytes(kinds.get(kind, 0) for kind in range(max(kinds, default=0) + 1))
+        vaddrs = array("Q", [one.vaddr for one in self._sections])
+        out = bytearray(content)
+        symbols_kernel.relocate(
+            out, self.data[offset : offset + size], symbol_bytes(self.data, self.header), vaddrs, operations,
+            self.header.is_big,
+        )  # fmt: skip
+        return memoryview(out).toreadonly()
 
     @property
     def has_symtab(self) -> bool:
@@ -156,5 +198,6 @@ class PeFile(MappedObject):
             return read_exports(self.data, self.header, self._sections, self.function_starts)
 
     def close(self) -> None:
+        self._relocated_contents.clear()
         self.__dict__.pop("_exports", None)
         super().close()

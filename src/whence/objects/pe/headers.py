@@ -6,8 +6,9 @@ import base64
 import struct
 
 from whence._base.errors import PeError, cut_off, empty_file, wrong_magic
-from whence._base.records import Record
+from whence._base.records import Record, replaced
 from whence._base.window import cstring
+from whence.objects.machines import EM_AARCH64, EM_X86_64
 from whence.objects.parts import ObjectSection
 from whence.objects.pe import layout
 
@@ -29,10 +30,16 @@ class PeHeader(Record, frozen=True):
     entry: int
     image_size: int
     directories: tuple[tuple[int, int], ...]  # RVA and size
+    is_object: bool = False  # the input of a linker
+    is_big: bool = False  # with section numbers of 32 bits
+
+    @property
+    def symbol_size(self) -> int:
+        return layout.BIG_SYMBOL_SIZE if self.is_big else layout.SYMBOL_SIZE
 
     @property
     def names_offset(self) -> int:
-        return self.symbols_offset + layout.SYMBOL_SIZE * self.symbol_count
+        return self.symbols_offset + self.symbol_size * self.symbol_count
 
     def directory(self, index: int) -> tuple[int, int]:
         """Return RVA and size of a directory; (0, 0) if the file has none."""
@@ -50,10 +57,12 @@ class PeSection(Record, ObjectSection, frozen=True):
     memory_size: int
     flags: int
     allocated: bool
+    relocations: tuple[int, int] = (0, 0)  # file offset and count, in an object file
 
     @property
     def align(self) -> int:
-        return 1
+        shift = self.flags >> layout.ALIGN_SHIFT & layout.ALIGN_MASK
+        return 1 << shift - 1 if shift else 1
 
     @property
     def compressed(self) -> bool:
@@ -70,7 +79,7 @@ class PeSection(Record, ObjectSection, frozen=True):
 
     @property
     def grouped(self) -> bool:
-        return False
+        return bool(self.relocations[1] and self.flags & layout.COMDAT)
 
     @property
     def part(self) -> str:
@@ -83,7 +92,10 @@ def read_header(data: memoryview) -> PeHeader:
     if not len(data):
         raise empty_file(PeError)
     if data[:2] != layout.DOS_MAGIC:
-        raise wrong_magic(PeError, "a PE file", data[:2], layout.DOS_MAGIC)
+        header = read_object_header(data)
+        if header is None:
+            raise wrong_magic(PeError, "a PE file", data[:2], layout.DOS_MAGIC)
+        return header
     start = _unpack("<I", data, layout.HEADER_OFFSET)[0]
     if data[start : start + 4] != layout.MAGIC:
         raise wrong_magic(PeError, "a PE file, but a DOS program", data[start : start + 4], layout.MAGIC)
@@ -115,6 +127,29 @@ def read_header(data: memoryview) -> PeHeader:
     )
 
 
+def read_object_header(data: memoryview) -> PeHeader | None:
+    """Return the header of a COFF object file, also of a bigobj file; None if the bytes are not such a header."""
+    if data[:4] == layout.BIG_MARK and len(data) >= struct.calcsize(layout.BIG_HEADER):
+        _, _, version, machine, class_id, sections, symbols, count = struct.unpack_from(layout.BIG_HEADER, data)
+        big, size, flags, offset = True, 0, 0, struct.calcsize(layout.BIG_HEADER)
+        if version < layout.BIG_VERSION or class_id != layout.BIG_CLASS_ID:
+            return None
+    elif len(data) >= struct.calcsize(layout.COFF):
+        machine, sections, _, symbols, count, size, flags = struct.unpack_from(layout.COFF, data)
+        big, offset = False, struct.calcsize(layout.COFF)
+    else:
+        return None
+    known = layout.MACHINES.get(machine, 0)
+    if not known or size or flags & (layout.IMAGE_DLL | layout.IMAGE_EXECUTABLE) or not sections:
+        return None
+    if symbols and symbols < offset + sections * struct.calcsize(layout.SECTION):
+        return None
+    bits = 64 if known in (EM_X86_64, EM_AARCH64) else 32
+    return PeHeader(
+        machine, 0, flags, sections, offset, symbols, count if symbols else 0, bits, 0, 0, 0, (), True, big
+    )  # fmt: skip
+
+
 def _unpack(form: str, data: memoryview, offset: int) -> tuple[int, ...]:
     if offset + struct.calcsize(form) > len(data):
         raise cut_off(PeError, "header", offset, struct.calcsize(form), max(0, len(data) - offset))
@@ -129,19 +164,40 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
     if header.sections_offset + size > len(data):
         raise cut_off(PeError, "section table", None, size, max(0, len(data) - header.sections_offset))
     rows = struct.iter_unpack(layout.SECTION, data[header.sections_offset : header.sections_offset + size])
-    for index, (raw, virtual, rva, stored, offset, _, _, _, _, flags) in enumerate(rows, 1):
+    for index, (raw, virtual, rva, stored, offset, relocations, _, count, _, flags) in enumerate(rows, 1):
         name = section_name(raw, data, header.names_offset if header.symbols_offset else 0)
         held = min(stored, virtual or stored)
         absent = not offset or not stored or flags & layout.UNINITIALIZED
         memory = virtual or stored
-        debug = name.startswith((".debug_", ".zdebug_"))
+        allocated = not name.startswith((".debug_", ".zdebug_"))
+        if header.is_object:
+            allocated = allocated and not flags & (layout.INFO | layout.REMOVE | layout.DISCARDABLE)
+            if flags & layout.OVERFLOW and count == layout.MANY_RELOCATIONS and relocations + 4 <= len(data):
+                count = struct.unpack_from("<I", data, relocations)[0]
         sections.append(
             PeSection(
                 index, name, header.base + rva, 0 if absent else offset, memory if absent else held, memory, flags,
-                not debug,
+                allocated, (relocations, count) if header.is_object else (0, 0),
             )
         )  # fmt: skip
-    return sections
+    return laid_out(sections) if header.is_object else sections
+
+
+def laid_out(sections: list[PeSection]) -> list[PeSection]:
+    """Return the sections of an object file with distinct vaddrs: in order and aligned, code first.
+
+    Existing addresses are kept.
+    """
+    loaded = [section for section in sections if section.allocated and section.size]
+    if any(section.vaddr for section in sections) or sum(section.size for section in loaded) >> 31:
+        return sections
+    out = list(sections)
+    end = 0
+    for section in sorted(loaded, key=lambda section: not section.executable):
+        end += -end % section.align
+        out[section.index] = replaced(section, vaddr=end)
+        end += section.size
+    return out
 
 
 def section_name(raw: bytes, data: memoryview, names: int) -> str:

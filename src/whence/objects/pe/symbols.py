@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import struct
 from array import array
-from itertools import pairwise
 
 from whence._base.errors import PeError, cut_off
-from whence.objects.elf.kernels.constants import STB_GLOBAL, STB_LOCAL, STB_SHIFT, STT_FUNC, STT_NOTYPE, STT_OBJECT
-from whence.objects.elf.symbols import SymbolTable
+from whence.objects.elf.kernels.constants import STB_GLOBAL, STB_SHIFT, STT_FUNC, STT_OBJECT
 from whence.objects.machines import EM_386, EM_X86_64
 from whence.objects.pe import layout
 from whence.objects.pe.headers import offset_of
+from whence.objects.pe.kernels import symbols as symbols_kernel
+from whence.objects.sized import SymbolColumns, with_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from whence.objects.elf.symbols import SymbolTable
     from whence.objects.pe.headers import PeHeader, PeSection
 
-SYMBOL_ENTRY = {32: "<IIIBBH", 64: "<IBBHQQ"}  # ELF's
-UNDERSCORE = ord("_")
+SHORT_NAME = 8  # bytes of a name in a symbol
+MOST_SECTIONS = 0xFF00  # ELF reserves higher indexes
 MAX_EXPORTS = 1 << 16  # ordinals have 16 bits
-
-Row = tuple[int, int, int, int]  # name's offset, vaddr, ELF's info, section
 
 
 def read_function_starts(data: memoryview, header: PeHeader, sections: list[PeSection]) -> array[int]:
@@ -62,44 +61,32 @@ def section_with(rva: int, header: PeHeader, sections: list[PeSection], first: P
 
 
 def read_symbol_table(
-    data: memoryview, header: PeHeader, sections: list[PeSection], starts: Sequence[int]
+    data: memoryview, header: PeHeader, sections: list[PeSection], starts: array[int]
 ) -> SymbolTable | None:
     """Return the defined symbols in ELF's form; None without a symbol table. Raises PeError if it is cut off."""
     if not header.symbol_count:
         return None
-    size = header.symbol_count * layout.SYMBOL_SIZE
+    table = symbol_bytes(data, header)
+    long_names = string_table(data, header)
+    names = bytearray(len(long_names) + 1 + (SHORT_NAME + 1) * header.symbol_count)
+    names[: len(long_names)] = long_names
+    symbols = SymbolColumns.of_size(header.symbol_count)
+    vaddrs = array("Q", [section.vaddr for section in sections])
+    allocated = bytes(section.allocated for section in sections)
+    strip = layout.MACHINES.get(header.machine) == EM_386
+    count, end = symbols_kernel.defined(
+        table, names, len(long_names) + 1, vaddrs, allocated, header.is_big, strip, symbols
+    )
+    symbols.cut(count)
+    return sized(symbols, memoryview(names)[:end], header, sections, starts)
+
+
+def symbol_bytes(data: memoryview, header: PeHeader) -> memoryview:
+    """Return the bytes of the symbol table. Raises PeError if they are cut off."""
+    size = header.symbol_count * header.symbol_size
     if header.symbols_offset + size > len(data):
         raise cut_off(PeError, "symbol table", None, size, max(0, len(data) - header.symbols_offset))
-    long_names = string_table(data, header)
-    names = bytearray(long_names)
-    if names and names[-1]:
-        names.append(0)
-    strip = layout.MACHINES.get(header.machine) == EM_386
-    rows: list[Row] = []
-    skip = 0
-    table = data[header.symbols_offset : header.symbols_offset + size]
-    for raw, value, index, kind, storage, auxiliary in struct.iter_unpack(layout.SYMBOL, table):
-        if skip:
-            skip -= 1
-            continue
-        skip = auxiliary
-        if storage not in (layout.CLASS_EXTERNAL, layout.CLASS_STATIC) or not 0 < index < len(sections):
-            continue
-        section = sections[index]
-        if not section.allocated or (storage == layout.CLASS_STATIC and auxiliary and kind != layout.FUNCTION_TYPE):
-            continue  # the symbol of a section
-        if raw[:4] == b"\0\0\0\0":
-            name = int.from_bytes(raw[4:], "little")
-            if not 4 <= name < len(long_names):
-                continue
-        else:
-            name = len(names)
-            names += raw.rstrip(b"\0") + b"\0"
-        name += strip and names[name] == UNDERSCORE
-        type_ = STT_FUNC if kind == layout.FUNCTION_TYPE else STT_NOTYPE
-        bind = STB_GLOBAL if storage == layout.CLASS_EXTERNAL else STB_LOCAL
-        rows.append((name, section.vaddr + value, bind << STB_SHIFT | type_, index))
-    return as_elf(rows, memoryview(bytes(names)), header, sections, starts)
+    return data[header.symbols_offset : header.symbols_offset + size]
 
 
 def string_table(data: memoryview, header: PeHeader) -> memoryview:
@@ -111,7 +98,7 @@ def string_table(data: memoryview, header: PeHeader) -> memoryview:
 
 
 def read_exports(
-    data: memoryview, header: PeHeader, sections: list[PeSection], starts: Sequence[int]
+    data: memoryview, header: PeHeader, sections: list[PeSection], starts: array[int]
 ) -> SymbolTable | None:
     """Return the exported names in ELF's form; None without exports.
 
@@ -135,7 +122,7 @@ def read_exports(
         return None
     address_count, name_count, addresses, name_pointers, ordinals = struct.unpack_from("<5I", content, rva - low + 20)
     functions = words("I", addresses, address_count)
-    rows: list[Row] = []
+    symbols = SymbolColumns.of_size(0)
     for pointer, ordinal in zip(words("I", name_pointers, name_count), words("H", ordinals, name_count), strict=False):
         target = functions[ordinal] if ordinal < len(functions) else 0
         if not low <= pointer < low + len(content) or not target or rva <= target < rva + size:
@@ -144,27 +131,14 @@ def read_exports(
         section = next((one for one in sections if one.vaddr <= vaddr < one.vaddr + one.memory_size), None)
         if section is not None:
             type_ = STT_FUNC if section.executable else STT_OBJECT
-            rows.append((pointer - low, vaddr, STB_GLOBAL << STB_SHIFT | type_, section.index))
-    return as_elf(rows, content, header, sections, starts)
+            symbols.append(pointer - low, vaddr, STB_GLOBAL << STB_SHIFT | type_, section.index)
+    return sized(symbols, content, header, sections, starts)
 
 
-def as_elf(
-    rows: Iterable[Row], names: memoryview, header: PeHeader, sections: Sequence[PeSection], starts: Iterable[int]
+def sized(
+    symbols: SymbolColumns, names: memoryview, header: PeHeader, sections: Sequence[PeSection], starts: array[int]
 ) -> SymbolTable:
     """Return symbols in ELF's form, each with the size up to what follows it."""
-    rows = list(rows)
-    ends = sorted({row[1] for row in rows}.union(starts))
-    following = dict(pairwise(ends))
-    form = struct.Struct(SYMBOL_ENTRY[header.bits])
-    entries = [bytes(form.size)]
-    top = (1 << header.bits) - 1
-    for name, vaddr, info, index in rows:
-        limit = min(sections[index].vaddr + sections[index].memory_size, top)
-        length = max(0, min(following.get(vaddr, limit), limit) - vaddr)
-        if vaddr > top:
-            continue
-        if header.bits == 64:
-            entries.append(form.pack(name, info, 0, index, vaddr, length))
-        else:
-            entries.append(form.pack(name, vaddr, length, info, 0, index))
-    return SymbolTable(memoryview(b"".join(entries)), names, memoryview(b""), "string table")
+    limits = array("Q", [min(one.vaddr + one.memory_size, (1 << header.bits) - 1) for one in sections])
+    bases = array("Q", [one.vaddr for one in sections]) if header.is_object else None
+    return with_sizes(symbols, names, starts, limits[:MOST_SECTIONS], header.bits, "little", bases)

@@ -15,10 +15,10 @@ from whence.objects.wasm.module import (
     CODE,
     CUSTOM,
     EXPORT,
+    EXPORTS,
     IMPORT,
     Reader,
     as_elf,
-    exported_functions,
     imported_functions,
     names_of_functions,
     read_bodies,
@@ -77,22 +77,22 @@ class WasmFile(MappedObject):
         return self._code.file_offset if self._code is not None else 0
 
     @cached_property
-    def _bodies(self) -> list[tuple[int, int]]:
+    def _bodies(self) -> array[int]:
         with self.reading():
             try:
-                return read_bodies(self.data, self._code) if self._code is not None else []
+                return read_bodies(self.data, self._code) if self._code is not None else array("Q")
             except WasmError as error:
                 self.problems.append(error.in_file(self.path))
-                return []
+                return array("Q")
 
     def code_ranges(self, *, or_loaded: bool = False) -> list[tuple[int, int]]:
         """Return the range from the first function's body to the last's: linkers leave dropped functions at 0."""
-        return [(self._bodies[0][0], self._bodies[-1][1])] if self._bodies else []
+        return [(self._bodies[0], self._bodies[-1])] if self._bodies else []
 
     @property
     def function_starts(self) -> array[int]:
         """Vaddrs of the bodies of functions, ascending."""
-        return array("Q", [start for start, _ in self._bodies])
+        return self._bodies[::2]
 
     def _custom(self, name: str) -> memoryview:
         for section in self._sections:
@@ -139,7 +139,8 @@ class WasmFile(MappedObject):
         return self._custom("name")
 
     def read_symbol_table(self) -> SymbolTable | None:
-        return self._named(names_of_functions(self._custom("name"))) if self.has_symtab else None
+        content = self._custom("name")
+        return self._named(content, names_of_functions(content), "name section") if self.has_symtab else None
 
     def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
         """Return the names of the name section as ".symtab", or the exports as ".dynsym"."""
@@ -148,11 +149,18 @@ class WasmFile(MappedObject):
     @cached_property
     def _exports(self) -> SymbolTable | None:
         section = next((section for section in self._sections if section.id == EXPORT), None)
-        return None if section is None else self._named(exported_functions(self.content(section)))
+        if section is None:
+            return None
+        content = self.content(section)
+        return self._named(content, (0, len(content)), EXPORTS)
 
-    def _named(self, names: Sequence[tuple[int, memoryview]]) -> SymbolTable | None:
+    @cached_property
+    def imports(self) -> int:
+        """Return how many functions the module imports, which have the first indexes. Raises WasmError."""
+        section = next((section for section in self._sections if section.id == IMPORT), None)
+        return 0 if section is None else imported_functions(self.content(section))
+
+    def _named(self, content: memoryview, bounds: tuple[int, int], part: str) -> SymbolTable | None:
         if self._code is None:
             return None
-        imports = next((section for section in self._sections if section.id == IMPORT), None)
-        count = 0 if imports is None else imported_functions(self.content(imports))
-        return as_elf(names, self._bodies, count, self._code.index)
+        return as_elf(content, bounds, self._bodies, self.imports, self._code.index, part)

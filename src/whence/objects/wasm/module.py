@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import struct
+from array import array
 
 from whence._base.errors import CUT_OFF, WasmError, cut_off, empty_file, wrong_magic
 from whence._base.records import Record
 from whence._base.window import uleb
-from whence.objects.elf.kernels.constants import STB_GLOBAL, STB_SHIFT, STT_FUNC
 from whence.objects.elf.symbols import SymbolTable
 from whence.objects.parts import ObjectSection
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from whence.objects.wasm.kernels import names as names_kernel
 
 MAGIC = b"\0asm"
 VERSION = 1
@@ -26,7 +22,9 @@ SECTION_NAMES = {
 }  # fmt: skip
 NAMES_OF_FUNCTIONS = 1  # a subsection of the custom section "name"
 FUNCTION, TABLE, MEMORY, GLOBAL, TAG = range(5)  # kinds of imports and exports
-SYMBOL_ENTRY = struct.Struct("<IIIBBH")  # ELF's, 32-bit
+SYMBOL_SIZE = 16  # of ELF's, 32-bit
+SMALLEST_NAME = 2  # bytes of an entry of a list of names: an index, and the length of an empty name
+EXPORTS = "export section"
 
 
 class WasmSection(Record, ObjectSection, frozen=True):
@@ -138,16 +136,16 @@ def read_sections(data: memoryview, problems: list[WasmError]) -> list[WasmSecti
     return sections
 
 
-def read_bodies(data: memoryview, section: WasmSection) -> list[tuple[int, int]]:
-    """Return [start, end) of each function's body, in bytes from the start of the code section. Raises WasmError."""
+def read_bodies(data: memoryview, section: WasmSection) -> array[int]:
+    """Return start and end of each function's body in turn, in bytes from the start of the code section.
+
+    Raises WasmError.
+    """
     start = section.file_offset
-    reader = Reader(data, "code section", start, start + section.size)
-    bodies = []
-    for _ in range(min(reader.number(), section.size)):
-        size = reader.number()
-        body = reader.skip(size)
-        bodies.append((body - start, body - start + size))
-    return bodies
+    bounds, fault = names_kernel.bodies(data, start, start + section.size)
+    if fault >= 0:
+        raise WasmError("code section", fault, "a function's body is cut off, or its size is not a LEB128 number")
+    return array("Q", bounds.numbers())
 
 
 def imported_functions(content: memoryview) -> int:
@@ -175,41 +173,32 @@ def imported_functions(content: memoryview) -> int:
     return count
 
 
-def names_of_functions(content: memoryview) -> list[tuple[int, memoryview]]:
-    """Return index and name of each function in the content of the custom section "name". Raises WasmError."""
+def names_of_functions(content: memoryview) -> tuple[int, int]:
+    """Return the bounds of the names of functions in the content of the custom section "name". Raises WasmError."""
     reader = Reader(content, "name section")
-    names = []
     while reader.offset < reader.end:
         kind, size = reader.byte(), reader.number()
         start = reader.skip(size)
         if kind == NAMES_OF_FUNCTIONS:
-            inside = Reader(content, "name section", start, start + size)
-            names += [(inside.number(), inside.name()) for _ in range(min(inside.number(), size))]
-    return names
-
-
-def exported_functions(content: memoryview) -> list[tuple[int, memoryview]]:
-    """Return index and name of each exported function. Raises WasmError."""
-    reader = Reader(content, "export section")
-    names = []
-    for _ in range(min(reader.number(), len(content))):
-        name, kind = reader.name(), reader.byte()
-        index = reader.number()
-        if kind == FUNCTION:
-            names.append((index, name))
-    return names
+            return start, start + size
+    return 0, 0
 
 
 def as_elf(
-    names: Iterable[tuple[int, memoryview]], bodies: Sequence[tuple[int, int]], imports: int, section: int
+    content: memoryview, bounds: tuple[int, int], functions: array[int], imports: int, section: int, part: str
 ) -> SymbolTable:
-    """Return names of functions as a symbol table of ELF's form; names of imports are left out."""
-    text = bytearray(b"\0")
-    entries = [bytes(SYMBOL_ENTRY.size)]
-    for index, name in names:
-        if imports <= index < imports + len(bodies):
-            start, end = bodies[index - imports]
-            info = STB_GLOBAL << STB_SHIFT | STT_FUNC
-            entries.append(SYMBOL_ENTRY.pack(len(text), start, end - start, info, 0, section))
-            text += bytes(name) + b"\0"
-    return SymbolTable(memoryview(b"".join(entries)), memoryview(bytes(text)), memoryview(b""), "name section")
+    """Return a list of names of functions as a symbol table of ELF's form; names of imports are left out.
+
+    `part` is "name section" or "export section". Raises WasmError.
+    """
+    start, end = bounds
+    most = (end - start) // SMALLEST_NAME + 1
+    table, names = bytearray(SYMBOL_SIZE * most), bytearray(2 + 2 * (end - start))
+    if start == end:
+        return SymbolTable(memoryview(bytes(SYMBOL_SIZE)), memoryview(b"\0"), memoryview(b""), part)
+    written, used, fault = names_kernel.named(
+        content, start, end, part == EXPORTS, functions, imports, section, table, names
+    )
+    if fault >= 0:
+        raise WasmError(part, fault, "a name is cut off, or its length is not a LEB128 number")
+    return SymbolTable(memoryview(table)[:written], memoryview(names)[:used], memoryview(b""), part)
