@@ -58,6 +58,10 @@ class Reason(enum.Enum):
         "there is no process with this pid",
         "symbolize while it runs, or take a snapshot of it: whence pid PID --save-snapshot FILE",
     )
+    DAMAGED_TOKEN = (
+        "the stack token is damaged: characters are missing or changed",
+        "copy the whole token: from wst1. to the last letter, digit, - or _",
+    )
     PERMISSION_DENIED = (
         "the process or its file may not be read",
         AS_ITS_USER,

@@ -33,7 +33,12 @@ def add_stack_options(parser: ArgumentParser) -> None:
     parser.add_argument("--registers", action="store_true", help="also print the registers of each thread")
     parser.add_argument("--locals", action="store_true", help="also print arguments and local variables of each frame")
     parser.add_argument("--scan", action="store_true", help="guess missing callers from words on the stack")
-    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="form of the text")
+    parser.add_argument(
+        "--style",
+        choices=("whence", "gdb", "token"),
+        default="whence",
+        help="form of the text; token: short, to be named later",
+    )
 
 
 def selected_tids(command: str, thread: str, tids: Sequence[int], whose: str) -> list[int] | None:
@@ -90,6 +95,10 @@ class About(NamedTuple):
 
 def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
     """Print stacks, and remedies on stderr. Return 0 if all stacks are complete and all frames named, else 1."""
+    if style == "token" and not as_json:
+        for stack in stacks:
+            print(stack.token())
+        return ANSWERED
     if not as_json:
         print(about)
     lines = StackLines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from whence import stack_token
 from whence.filter.forms import GO_NEEDLE, Back, Form, Needle, Needs
 from whence.filter.kernels.needles import Needles
 from whence.filter.reports import REPORTS
@@ -18,6 +19,7 @@ FILES = {  # needles of lines with the path or the build-id of a file: of system
         rb"\b(?:Found m|M)odule (?P<path>\S{1,4096}) with(?:out)? build-id(?::? (?P<build_id>[0-9a-f]{4,64}))?"
     ),
 }
+TOKEN_NEEDLE = stack_token.PREFIX.encode()
 FACTS = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *FILES)  # needles of lines with facts about files and addresses
 
 AT_LINE = b"%^"  # the start of a needle that starts a line
@@ -62,6 +64,7 @@ class FormIndex:
         needles: finds lines with needles.
         matchers: the forms, in order.
         go_bit: the bit of the needle of Go's panics.
+        token_bit: the bit of the needle of stack tokens.
         fact_bits: the bits of the needles of lines with facts about files and addresses.
         reports: the kinds of reports, by their bit.
     """
@@ -71,6 +74,7 @@ class FormIndex:
         self._needles: list[tuple[Needle, Matcher | None]] = [
             *((needle, matcher) for matcher in self.matchers for needle in matcher.form.needles),
             (GO_NEEDLE, None),
+            (Needle(TOKEN_NEEDLE), None),
             *((Needle(text), None) for text in FACTS),
             *((Needle(report.start), None) for report in REPORTS),
         ]
@@ -81,6 +85,7 @@ class FormIndex:
         self.needles = Needles(tuple(needle.text for needle, _ in self._needles), numbers)
         bits = {needle: 1 << bit for bit, (needle, matcher) in zip(numbers, self._needles, strict=True) if not matcher}
         self.go_bit = bits[GO_NEEDLE]
+        self.token_bit = bits[Needle(TOKEN_NEEDLE)]
         self.fact_bits = sum({bits[Needle(text)] for text in FACTS})
         self.reports = {bits[Needle(report.start)]: report for report in REPORTS}
         self._present: dict[int, tuple[Matcher, ...]] = {}

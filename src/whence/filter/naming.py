@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from whence import stack_token
 from whence._base.model import Frame, Frames
 from whence._base.reasons import Reason
 from whence.filter.forms import (
@@ -30,6 +31,7 @@ from whence.filter.frame_text import FrameText, shown
 from whence.filter.json_text import JSON_TEXT, JsonText
 from whence.filter.matching import FILES, FormIndex, Matcher, filled
 from whence.filter.places import FunctionQuery, Places
+from whence.stack_token import StackToken, TokenFrame
 
 MAX_LINE = 1 << 16  # bytes; a longer line is copied
 MAX_TEXTS = 1 << 16  # cached texts of answers
@@ -45,6 +47,7 @@ KERNEL_OFFSET = re.compile(rb"Kernel Offset: 0x(?P<offset>[0-9a-f]{1,16}) from 0
 # After these, a kernel's line has a pc, not a return address: x86, ARM, PowerPC, MIPS and RISC-V, s390.
 EXACT_PC = re.compile(rb"IP: |RIP  \[|\b(?:EIP|PC) is at |\bpc : |\bNIP \[|\bepc *: |Krnl PSW : |WARNING: ")
 JSON_LINE = b'{"'  # one object per line: names in it are escaped, and it stays one line
+NAMED_TOKEN = b" =>"  # follows a token that has names
 NAMED = (b" in ", b" (")  # follow an address that has a name
 CLONES = re.compile(rb"(?: \[clone [^\]\n]{1,256}\])+")  # libstdc++'s suffixes of copies, in Java's logs
 CLONE = re.compile(rb"\[clone ([^\]]*)\]")
@@ -76,7 +79,7 @@ class LineNamer:
         self.active = EVERY_NEEDLE  # the needles that are searched for, as bits
         self._places = places
         self._forms = forms
-        self._go_bit, self._fact_bits = forms.go_bit, forms.fact_bits
+        self._go_bit, self._fact_bits, self._token_bit = forms.go_bit, forms.fact_bits, forms.token_bit
         self._style = style
         self._frame_text = FrameText(style, links=links)
         self._kernel_offsets = list(reversed(kernel_offsets))
@@ -136,6 +139,10 @@ class LineNamer:
             self._read_kernel_offset(line)
             self._read_markup(line)
             self._read_files(line)
+        if present & self._token_bit and not line.startswith(JSON_LINE):
+            named = self._named_tokens(line)
+            if named is not None:
+                return named
         matchers = self._forms.with_needles(present)
         if line.startswith(JSON_LINE):
             return self._json_line(text, start, line, matchers, present)
@@ -164,6 +171,39 @@ class LineNamer:
                 return named
             return self._named_by_others(named, line, others)
         return None
+
+    def _named_tokens(self, line: bytes) -> bytes | None:
+        """Return the line and, for each stack token, a line for each address; None if it has no valid token."""
+        out: list[bytes] = []
+        done = 0
+        for end, frames in self._token_frames(line):
+            out += line[done:end], NAMED_TOKEN, *(b"\n    " + frame for frame in frames)
+            done = end
+            if line[end:].strip():
+                out.append(b"\n")
+        return b"".join([*out, line[done:].lstrip(b" ")]) if out else None
+
+    def _token_frames(self, text: bytes) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield the end of each valid stack token without names, and the text of each of its addresses."""
+        for match in stack_token.PATTERN.finditer(text):
+            if text.startswith(NAMED_TOKEN, match.end()):
+                continue
+            try:
+                token = stack_token.decode(match[0].decode("ascii"))
+            except stack_token.TokenError:
+                self._places.reasons[Reason.DAMAGED_TOKEN, ""] += 1
+                continue
+            frames = [
+                self._places.of_token(token, frame, 1 if index or token.is_return else 0)
+                for index, frame in enumerate(token.frames)
+            ]
+            yield (
+                match.end(),
+                [
+                    b"#%d " % index + (self._frame_text.chain(named) or unnamed(token, token.frames[index]))
+                    for index, named in enumerate(frames)
+                ],
+            )
 
     def _may_have_others(self, line: bytes, match: re.Match[bytes], matchers: tuple[Matcher, ...]) -> bool:
         """Return True if the text around a match may have other forms."""
@@ -298,6 +338,9 @@ class LineNamer:
                     low, high = match.span("location")
                     edits.append((piece.offset(low), piece.offset(high), location))
             previous = piece.text
+            if present & self._token_bit:
+                for end, frames in self._token_frames(piece.text):
+                    edits.append((piece.offset(end), piece.offset(end), NAMED_TOKEN + b" " + b", ".join(frames)))
             spans: list[tuple[int, int]] = []  # of the matches of earlier forms, in order
             for matcher in matchers:
                 new: list[tuple[int, int]] = []
@@ -435,6 +478,12 @@ def intercepted(function: str) -> str:
         if function.startswith(prefix):
             return function.removeprefix(prefix)
     return function
+
+
+def unnamed(token: StackToken, frame: TokenFrame) -> bytes:
+    """Return the text of an address of a token that has no frames."""
+    build_id = "" if frame.module is None else token.modules[frame.module]
+    return f"{frame.address:#x} ({f'build-id {build_id}...' if build_id else 'no build-id'})".encode()
 
 
 def is_full_go_location(text: bytes, start: int, end: int) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.closing import Closing
 from whence._base.errors import ObjectError
+from whence._base.lru import Lru
 from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.demangle import demangle
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.locator import coerce
     from whence.objects.interface import ObjectFile
+    from whence.stack_token import StackToken, TokenFrame
 
 Runtime = Callable[[int], Symbolized]
 
@@ -96,6 +98,7 @@ class Places(Closing):
         self._given: list[tuple[str, Binary]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
+        self._of_prefix: Lru[str, list[str]] = Lru(MAX_MODULES)  # build-ids
         self._functions: dict[int, FunctionStarts] = {}  # by id() of the binary
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
@@ -219,6 +222,19 @@ class Places(Closing):
         """
         key = (module, build_id, number, holds, back)
         return self._cached(key, lambda: self._in_module(module, build_id, number, holds, back))
+
+    def of_token(self, token: StackToken, frame: TokenFrame, back: int = 0) -> Frames:
+        """Return the frames of an address in a stack token; () with the reason counted."""
+        prefix = "" if frame.module is None else token.modules[frame.module]
+        if not prefix:
+            return self._unnamed(Reason.NO_FILE, "a module without a build-id")
+        if prefix not in self._of_prefix:
+            self._of_prefix[prefix] = self._locator.build_ids_with(prefix)
+        build_ids = self._of_prefix[prefix]
+        if len(build_ids) != 1:
+            count = f", which {len(build_ids)} files have" if build_ids else ""
+            return self._unnamed(Reason.NO_FILE, f"build-id {prefix}...{count}")
+        return self.in_module("", build_ids[0], frame.address, Holds.VADDR, back)
 
     def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
         """Return the frames of a runtime address, whose module a log may name; () with the reason counted."""

@@ -107,6 +107,10 @@ class FolderFiles:
     def __repr__(self) -> str:
         return f"<FolderFiles {', '.join(self.folders) or 'none'}>"
 
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids of files that start with a prefix in lowercase hex."""
+        return [key for folder in self.folders for key in index_of(folder).by_build_id if key.startswith(prefix)]
+
     def find(self, wanted: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the files of a build-id in each folder, then those of its name."""
         for folder in self.folders:

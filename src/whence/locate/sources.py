@@ -25,7 +25,7 @@ from whence._base.reasons import NOT_VERIFIED
 from whence.lidia.compressed import SUFFIX_OF, is_archive
 from whence.lidia.table import open as open_archive
 from whence.locate.folder_walk import TOO_MANY_FILES, contents_of
-from whence.locate.identity import is_hex, is_same
+from whence.locate.identity import comparable, is_hex, is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.objects.interface import ObjectFile
@@ -167,9 +167,22 @@ class GivenFiles(Closing):
             else:
                 tried.append(Tried(candidate.path, self.how, Outcome.MISMATCH, candidate.difference(query)))
 
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids of the files that start with a prefix in lowercase hex."""
+        return with_prefix(prefix, (build_id for file in self.files for build_id in file.build_ids))
+
     def close(self) -> None:
         for candidate in self.files:
             candidate.close()
+
+
+def with_prefix(prefix: str, build_ids: Iterable[str]) -> list[str]:
+    """Return those of some build-ids that start with a prefix in lowercase hex.
+
+    >>> with_prefix("ab", ["ABCD", "a1"])
+    ['abcd']
+    """
+    return [key for build_id in build_ids if (key := comparable(build_id)).startswith(prefix)]
 
 
 def is_shard(folder: str) -> bool:
@@ -200,6 +213,15 @@ class ArchiveFolders:
                     yield Candidate(path, self.how, (build_id,), is_archive=True)
         yield from (candidate for candidate in self._all(tried) if build_id in candidate.build_ids)
         tried += [Tried(folder, self.how, Outcome.ABSENT, "no archive of this build-id") for folder in self.folders]
+
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids of the archives that start with a prefix in lowercase hex."""
+        names = [build_id for candidate in self._all([]) for build_id in candidate.build_ids]
+        for folder in self.folders:
+            shard = os.path.join(folder, prefix[:2])
+            with suppress(OSError):
+                names += [prefix[:2] + name.partition(".")[0] for name in os.listdir(shard) if name.endswith(ENDINGS)]
+        return with_prefix(prefix, names)
 
     def _all(self, tried: list[Tried]) -> list[Candidate]:
         """Return every archive below the folders, of any name. Those in ab/ are found by name."""
@@ -312,6 +334,15 @@ class BuildIdFolders:
                 else:
                     tried.append(Tried(path, self.how, Outcome.MISMATCH, candidate.difference(query)))
                     candidate.close()
+
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids that start with a prefix of at least two digits in lowercase hex."""
+        names: list[str] = []
+        for folder in self.folders:
+            shard = os.path.join(folder, ".build-id", prefix[:2])
+            with suppress(OSError):
+                names += [prefix[:2] + name.removesuffix(".debug") for name in os.listdir(shard)]
+        return with_prefix(prefix, names)
 
     def _paths(self, build_id: str) -> Iterator[str]:
         for folder in self.folders:

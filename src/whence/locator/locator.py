@@ -252,6 +252,16 @@ class Locator(Closing):
 
     # finding
 
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids that start with a prefix, of all places that can list them: not of servers.
+
+        Args:
+            prefix: at least two digits in hex.
+        """
+        key = comparable(prefix)
+        listing = (getattr(source, "build_ids_with", None) for source in (*self.sources, *self._fallback))
+        return sorted({build_id for build_ids in listing if build_ids is not None for build_id in build_ids(key)})
+
     def find(self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS) -> Search:
         """Find the file for a build-id, or for a path without a build-id.
 

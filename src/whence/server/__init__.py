@@ -17,6 +17,7 @@
     pool.py             open archives, the least recently used is closed
     symbolication.py    Mozilla's API: /symbolicate/v5, /source/v1
     naming.py           /symbolize, /profile, OTLP
+    stacks.py           /stack: stack tokens
     arrow.py            Arrow streams, checked before pyarrow reads them
     answers.py          a cache of lines of /symbolize
     misses.py           requests for missing build-ids, recorded in the store

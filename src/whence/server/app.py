@@ -32,6 +32,7 @@ from whence.server.naming import NamingEndpoints
 from whence.server.page import PageEndpoints, refusal_response
 from whence.server.quick import QuickAnswers
 from whence.server.settings import ServerSettings
+from whence.server.stacks import StackEndpoints
 from whence.server.stalls import cut_stalled_everywhere
 from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import SymbolicationEndpoints
@@ -91,6 +92,7 @@ def routes_of(server: Server, debuginfod: DebuginfodEndpoints) -> list[Route]:
         Route("/symbolicate/v5", symbolication.symbolicate, name="read", methods=["POST"]),
         Route("/source/v1", symbolication.source, name="read", methods=["POST"]),
         Route("/asm/v1", symbolication.assembly, name="read", methods=["POST"]),
+        Route("/stack/{token}", StackEndpoints(server).stack, name="read"),
         Route("/symbolize", naming.symbolize, name="read", methods=["POST"]),
         Route("/profile", naming.profile, name="read", methods=["POST"]),
         Route("/v1development/profiles", naming.otlp, name="read", methods=["POST"]),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from zipfile import BadZipFile
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from whence.store.outcomes import Paths
     from whence.store.wanted import MissedId
 
+LISTED_SECONDS = 10.0
+PREFIX_LIMIT = 1000  # build-ids with one prefix
 USED_SECONDS, USED_REMEMBERED = 3600.0, 100_000  # build-ids are not marked as used again for an hour
 
 
@@ -44,6 +49,7 @@ class StoreReader(Closing):
         self.index = Index(self.objects)
         self._note_count = NoteCount()
         self._foreign: bool | None = None
+        self._listed: tuple[float, Sequence[str]] = (-math.inf, ())  # when, and the build-ids
         self._used: dict[str, float] = {}  # when build-ids were marked as used, by the monotonic clock
 
     def __repr__(self) -> str:
@@ -79,6 +85,18 @@ class StoreReader(Closing):
             if status is not None
         }
         return Meta(build_id, files) if files else None
+
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids that start with a prefix in lowercase hex, in order.
+
+        Their list is kept for LISTED_SECONDS. Raises OSError.
+        """
+        listed, build_ids = self._listed
+        if time.monotonic() - listed > LISTED_SECONDS:
+            build_ids = sorted(name for name in self.objects.folders(names.FILES) if names.is_id(name))
+            self._listed = time.monotonic(), build_ids
+        first = bisect_left(build_ids, prefix)
+        return [*takewhile(lambda build_id: build_id.startswith(prefix), build_ids[first : first + PREFIX_LIMIT])]
 
     def list(self) -> list[IndexRow]:
         """Return a row for each build-id, in order. Reads the index. Raises OSError."""

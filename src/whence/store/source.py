@@ -97,6 +97,14 @@ class StoreSource:
                 yield candidate
         tried.append(Tried("", self.how, Outcome.ABSENT, "nothing else of this build-id"))
 
+    def build_ids_with(self, prefix: str) -> list[str]:
+        """Return the build-ids that start with a prefix in lowercase hex; none if the store can't be read."""
+        try:
+            return self.store.build_ids_with(prefix)
+        except OSError as error:
+            self._complain(error)
+            return []
+
     def _candidate(self, build_id: str, kind: FileKind, how: str, addresses: int) -> Candidate | None:
         if kind is ARCHIVE:
             ranged = self._ranged(build_id, how, addresses)

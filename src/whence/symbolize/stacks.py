@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record
 from whence._base.words import counted, plain
+from whence.stack_token import token_of
 from whence.unwind import End, FoundBy
 from whence.unwind.unwinder import INNER_KEPT
 
@@ -62,6 +63,16 @@ class Stack(Record, frozen=True):
     state: str = ""
     held: float = 0.0
     missing: Missing | None = None
+
+    def token(self) -> str:
+        """Return the addresses as a stack token (docs/formats/stack-token.md)."""
+        places = (frame.place for frame in self.frames if not frame.is_trampoline)
+        return token_of(
+            (place.mapping.build_id, place.vaddr)
+            if place.mapping is not None and place.mapping.build_id and place.vaddr is not None
+            else ("", place.address)
+            for place in places
+        )
 
     def __str__(self) -> str:
         """Return the thread and its backtrace in gdb's form, a line for each function."""

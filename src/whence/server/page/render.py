@@ -96,6 +96,15 @@ def page(title: str, body: str) -> str:
 """
 
 
+def stack(answers: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return the page of a stack token: the build-id and the lines of each address."""
+    rows = [
+        (str(number), "<br>".join(f"<code>{escape(line)}</code>" for line in lines), link(build_id) if build_id else "")
+        for number, (build_id, lines) in enumerate(answers)
+    ]
+    return page("Stack", "<h1>Stack</h1>" + table(("frame", "function", "build-id"), rows, "The token has no frames."))
+
+
 def index(commands: Commands, query: str, rows: Sequence[IndexRow], count: int, missing: Sequence[MissedId]) -> str:
     """Return the start page; `rows` are the first of `count` build-ids."""
     binaries = table(
