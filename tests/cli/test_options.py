@@ -14,10 +14,10 @@ from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
 LOCATE = {
-    "addr", "columns", "core", "dwarf", "explain", "filter", "lidia create", "listing", "pid", "profile", "record",
+    "addr", "columns", "convert", "core", "dwarf", "explain", "filter", "lidia create", "listing", "pid", "profile", "record",
 }  # fmt: skip
 """The commands that look for files, and so take every option that says where."""
-NAME = {"addr", "columns", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}
+NAME = {"addr", "columns", "convert", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}
 """The commands that print names as people read them, unless --no-demangle is given."""
 SERVE = {"serve"}
 """The command that answers over HTTP."""
@@ -129,3 +129,21 @@ def test_debug_may_be_anywhere_in_every_command(words: list[str]) -> None:
 def test_debug_after_two_dashes_is_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["build-id", "--", "--debug"]) == 3
     assert capsys.readouterr().err == "whence: --debug: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_has_examples_of_options_that_exist(name: str) -> None:
+    command = parser_of(name, False, import_module(f"whence.cli.{COMMANDS[name][0]}"))
+    for parser in (command, *command.subparsers()):
+        _, marker, examples = (parser.epilog or "").partition("examples:\n")
+        assert marker, parser.prog
+        assert any(f"{parser.prog} " in f"{line} " for line in examples.splitlines())
+    own = [line for line in examples_of(command) if f" whence {name} " in line]
+    options = {word for line in own for word in line.split() if word.startswith("--") and word != "--"}
+    assert options <= {*command._options()}
+
+
+def examples_of(parser: Parser) -> list[str]:
+    """Return the examples at the end of a help, without the commands after whence's in pipes."""
+    lines = (parser.epilog or "").partition("examples:\n")[2].splitlines()
+    return [line.partition(" -- ")[0].partition(" | jq")[0].partition(" && ")[0] for line in lines]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
 from whence._base.streams import complain
@@ -14,8 +15,11 @@ from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option
 from whence.objects.opening import architectures, open_object
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
 
-def configure(parser: ArgumentParser) -> None:
+
+def configure(parser: Parser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="an object file; a fat file has a line for each architecture"
     )
@@ -29,6 +33,11 @@ def configure(parser: ArgumentParser) -> None:
         "--code-id", action="store_true", help="print code ids: time and size of PE files, the build-id of others"
     )
     add_json_option(parser, "print one JSON object per line, with every ID")
+    parser.examples(
+        "whence build-id app libshop.so",
+        "whence build-id --go server                      the build ID of a Go program",
+        "whence build-id app.pdb --debug-id",
+    )
 
 
 def run(options: Namespace) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from whence._base.options import ReadOptions
 from whence._base.words import plain
@@ -18,6 +19,9 @@ from whence.dwarf.unit_set import Unit
 from whence.objects.opening import open_object
 from whence.producers import Producers
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
+
 KINDS = {1: "compile", 2: "type", 3: "partial", 4: "skeleton", 5: "split", 6: "split type"}
 LANGUAGES = {
     0x01: "C89", 0x02: "C", 0x03: "Ada83", 0x04: "C++", 0x07: "Fortran77", 0x08: "Fortran90", 0x0B: "Java", 0x0C: "C99",
@@ -28,11 +32,15 @@ LANGUAGES = {
 }  # fmt: skip
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="an object file; a separate debug file is found as for addresses")
     parser.add_argument("--unit", type=int, metavar="N", help="print the functions, inlined calls and lines of unit N")
     add_json_option(parser, "print one JSON object per unit, or per function, call and row")
     add_locator_options(parser)
+    parser.examples(
+        "whence dwarf app                                 the units",
+        "whence dwarf app --unit 0                        what unit 0 says",
+    )
 
 
 def run(options: Namespace) -> int:

@@ -102,6 +102,7 @@ def configure(parser: Parser) -> None:
         "whence lidia create app                        writes app.lidia",
         "whence lidia create app -o app.lidia.gz --columns",
         "whence lidia info app.lidia",
+        "whence lidia verify app.lidia",
         "whence lidia dump app.lidia 0x1200 0x1220",
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from whence._base.files import DELETED_MARK
 from whence._base.words import plain
@@ -16,11 +17,18 @@ from whence.cli.process_names import pid_of
 from whence.procmap import Mapping, maps
 from whence.symbolize import Process
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
 
-def configure(parser: ArgumentParser) -> None:
+
+def configure(parser: Parser) -> None:
     parser.add_argument("pid", type=pid_of, metavar="PID", help="a live process: its pid, or its command's name")
     parser.add_argument("--all", action="store_true", help="print every mapping, not only executable ones")
     add_json_option(parser)
+    parser.examples(
+        "whence maps 4711",
+        "whence maps redis-server --all                   a process by its name",
+    )
 
 
 def run(options: Namespace) -> int:

@@ -40,9 +40,13 @@ class Parser(ArgumentParser):
     """A parser of one command. Its subcommands have parsers of this class, too."""
 
     def examples(self, *lines: str) -> None:
-        """Add examples to the end of the help."""
+        """Add examples to the end of the help; those of a subcommand also to its own help."""
         text = "examples:\n" + "\n".join(f"  {line}" for line in lines)
         self.epilog = f"{self.epilog}\n\n{text}" if self.epilog else text
+        for parser in self.subparsers():
+            own = [line for line in lines if f"{line} ".startswith(f"{parser.prog} ")]
+            if own:
+                parser.examples(*own)
 
     def error(self, message: str) -> NoReturn:
         """Print a usage error in one line and exit."""

@@ -86,6 +86,17 @@ def configure(parser: Parser) -> None:
     out.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
     add_layout_options(out, "layout of the copies (repeatable; default: the store's own)")
     add_json_option(out, "a JSON object per file")
+    parser.examples(
+        "whence store add /srv/symbols build/ libc6-dbg_2.36_amd64.deb",
+        "whence store add - app                      your own store",
+        "whence store ls /srv/symbols",
+        "whence store show /srv/symbols app",
+        "whence store wanted /srv/symbols",
+        "whence store verify s3://symbols/prod",
+        "whence store gc /srv/symbols --keep-days 90 --dry-run",
+        "whence store rm /srv/symbols 7c5e4b7f0a1b",
+        "whence store export /srv/symbols 7c5e4b7f0a1b -o out --layout gdb",
+    )
 
 
 def add_layout_options(parser: ArgumentParser, help: str) -> None:

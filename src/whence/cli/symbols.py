@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from array import array
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
 from whence._base.model import SOURCES
@@ -25,11 +26,18 @@ from whence.objects.opening import open_object
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
 
-def configure(parser: ArgumentParser) -> None:
+
+def configure(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="an object file")
     add_name_options(parser)
     add_json_option(parser, "print one JSON object per line: address, size, source, name")
+    parser.examples(
+        "whence symbols app",
+        "whence symbols app --json | jq -r .name",
+    )
 
 
 def run(options: Namespace) -> int:

@@ -30,14 +30,20 @@ def configure(parser: Parser) -> None:
     for name, (module, line) in SUBCOMMANDS.items():
         command = import_module(f"whence.cli.{module}")
         subparser = subparsers.add_parser(
-            name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False
-        )
+            name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False,
+            formatter_class=parser.formatter_class,
+        )  # fmt: skip
         command.configure(subparser)
         subparser.set_defaults(subcommand_run=command.run)
     parser.examples(
         "whence trace info trace.out",
+        "whence trace verify trace.out",
         "whence trace text trace.out | grep GoCreate",
+        "whence trace wire trace.txt -o trace.out",
         "whence trace filter trace.out --from 1s --to 2s -o part.out",
+        "whence trace anonymize trace.out -o public.out",
+        "whence trace salvage damaged.out -o trace.out",
+        "whence trace events trace.out -o events.parquet",
         "whence trace pprof trace.out --flamegraph cpu.html",
     )
 
