@@ -14,10 +14,11 @@ from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
 LOCATE = {
-    "addr", "columns", "core", "dwarf", "explain", "filter", "lidia create", "listing", "pid", "profile", "record",
+    "addr", "columns", "convert", "core", "dwarf", "explain", "filter", "lidia create", "listing", "pid", "profile",
+    "record",
 }  # fmt: skip
 """The commands that look for files, and so take every option that says where."""
-NAME = {"addr", "columns", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}
+NAME = {"addr", "columns", "convert", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}
 """The commands that print names as people read them, unless --no-demangle is given."""
 SERVE = {"serve"}
 """The command that answers over HTTP."""
