@@ -11,13 +11,20 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WrongUse
 from whence._base.streams import complain
-from whence._base.words import plain
+from whence._base.words import counted, plain
 from whence.cli.answers import addresses_from, show
 from whence.cli.dispatch import CORE, MINIDUMP, kind_of
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
-from whence.cli.main import SOME_UNKNOWN, WRONG_USE
-from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.options import (
+    add_json_option,
+    add_locator_options,
+    add_name_options,
+    locator_of,
+    symbolizer_of,
+)
 from whence.cli.shrink import add_shrink_options, check_shrink_options, write_small_core
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
 from whence.symbolize import Core
@@ -46,6 +53,8 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--maps", action="store_true", help="list the executable mappings with build-ids")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    parser.add_argument("--minidump", metavar="OUT", help="write a minidump with the memory that stacks need")
+    parser.add_argument("--all-memory", action="store_true", help="with --minidump: write all memory")
     add_json_option(parser)
     add_shrink_options(parser)
     add_name_options(parser)
@@ -59,6 +68,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
         "whence core core.4711 --shrink -o small.core",
+        "whence core core.4711 --minidump crash.dmp      for tools that read minidumps",
         "whence core crash.dmp --binary symbols/          a minidump, with a folder of its modules",
         "whence core crash.dmp --info",
     )
@@ -75,7 +85,25 @@ def take_program(options: Namespace) -> None:
         options.binary = [*options.binary, program]
 
 
+def write_minidump(core: Core, options: Namespace) -> int:
+    """Write the minidump of --minidump and a line about it. Return the exit code."""
+    if options.addresses or options.maps or options.info or options.goroutines or options.json:
+        raise WrongUse("--minidump cannot be used with addresses, --maps, --info, --goroutines or --json")
+    if os.path.exists(options.minidump) and os.path.samefile(options.minidump, options.core):
+        raise WrongUse(f"{options.minidump} is the core itself: give another name")
+    with locator_of(options) as locator:
+        done = core.save_minidump(options.minidump, locator, all_memory=options.all_memory)
+    threads, modules = counted(done.threads, "thread"), counted(done.modules, "module")
+    print(f"{plain(options.minidump)}: {done.size:,} bytes: {threads}, {modules}, {done.memory:,} bytes of memory")
+    if done.unfinished:
+        stacks = f"{done.unfinished} of {threads} have stacks that end too early; more of these is kept"
+        print(f"whence: {stacks}", file=sys.stderr)
+    return ANSWERED
+
+
 def run(options: Namespace) -> int:
+    if options.all_memory and not options.minidump:
+        raise WrongUse("--all-memory: only with --minidump")
     check_goroutine_options(options)
     take_program(options)
     check_shrink_options(options)
@@ -93,6 +121,8 @@ def run(options: Namespace) -> int:
         from whence.cli.pid import save_snapshot
 
         return save_snapshot(core, options.save_snapshot)
+    if options.minidump:
+        return write_minidump(core, options)
     if options.info:
         from whence.cli.dump_info import show_info
 

@@ -12,6 +12,7 @@ core(5), elf(5); Microsoft's MINIDUMP_HEADER and the structures it leads to; the
     minidump.py          a minidump as lists: threads, modules, memory, exception, system
     minidump_layout.py   structures and numbers of minidumps
     minidump_process.py  a minidump as a process that has ended
+    minidump_writer.py   writes minidumps
     contexts.py          registers of threads in minidumps
     codeview.py          identities of modules
     exceptions.py        names and causes of exceptions

@@ -473,7 +473,8 @@ class Minidump(Closing):
             signature, _, *numbers = window.unpack(form, offset + layout.MODULE_VERSION_OFFSET)
             version = ""
             if signature == layout.FIXED_FILE_SIGNATURE:
-                version = ".".join(str(half) for number in numbers[:2] for half in (number >> 16, number & 0xFFFF))
+                halves = [half for number in numbers[:2] for half in (number >> 16, number & 0xFFFF)]
+                version = ".".join(map(str, halves)) if any(halves) else ""
             record = read_codeview(self.located(codeview_size, codeview), self.order, is_raw)
             code_id = f"{time:08X}{size:x}" if time and self.system.is_windows else ""
             yield Module(base, size, checksum, time, self.name(name), version, record, code_id)

@@ -34,8 +34,13 @@ from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 if TYPE_CHECKING:
     from whence.dumps.minidump import Minidump, Module
 
-VDSO_NAMES = ("[vdso]", "linux-gate.so")
+VDSO_NAMES = ("[vdso]", "linux-gate.so", "linux-vdso.so")
 MODULES_LIMIT = 1 << 16
+LIBRARY_FOLDERS = (
+    "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+    *(f"/usr/lib/{machine}-linux-{abi}" for machine, abi in (
+        ("x86_64", "gnu"), ("aarch64", "gnu"), ("i386", "gnu"), ("arm", "gnueabihf"), ("arm", "gnueabi"))),
+)  # fmt: skip
 END = 1 << 64
 PCS, SPS = ("rip", "eip", "pc"), ("rsp", "esp", "sp")
 
@@ -200,6 +205,8 @@ def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot:
     """Return the file of a module, whose mappings have offsets from its base."""
     path = module.name or f"module at {module.base:#x}"
     build_id = module.codeview.build_id
+    if build_id and dump.system.is_linux and "/" not in path:
+        path = _library_path(path, build_id, sysroot) or path
     if build_id:
         return SnapshotFile(path, build_id, None, is_image=True)
     if dump.system.is_windows and module.time:
@@ -207,6 +214,21 @@ def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot:
     else:
         given = _unproved(dump, path, programs, sysroot, is_image=True)
     return given or SnapshotFile(path, "", None, is_image=True)
+
+
+def _library_path(name: str, build_id: str, sysroot: str) -> str:
+    """Return the path of a library that a dump names without its folder (Crashpad), by the build-id; "" if unknown."""
+    for folder in LIBRARY_FOLDERS:
+        path = f"{folder}/{name}"
+        with suppress(OSError, ObjectError, ValueError), open_object(_local_path(path, sysroot)) as file:
+            if file.build_id.startswith(build_id):
+                return path
+    return ""
+
+
+def _local_path(path: str, sysroot: str) -> str:
+    """Return where a path of the process is on this machine. Raises OSError if it is not below `sysroot`."""
+    return rooted.below(sysroot, path) if sysroot else path
 
 
 def _by_code_id(module: Module, programs: list[str], sysroot: str) -> SnapshotFile | None:
@@ -235,7 +257,7 @@ def _unproved(
     candidates = [given for given in programs if os.path.basename(given) == base_name(path)]
     if path.startswith("/"):
         with suppress(OSError, ValueError):
-            candidates.append(rooted.below(sysroot, path) if sysroot else path)
+            candidates.append(_local_path(path, sysroot))
     for candidate in candidates:
         with suppress(OSError, ObjectError, ValueError), open_object(candidate) as file:
             is_older = candidate in programs or os.stat(candidate).st_mtime <= dump.time

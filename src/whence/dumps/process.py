@@ -78,6 +78,7 @@ class ThreadState(Record, frozen=True):
     problem: str = ""
     name: str = ""
     wide: bytes = b""
+    signal_code: int = 0  # si_code
 
 
 class ProcessDump(Record, frozen=True):

@@ -79,6 +79,11 @@ def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal
     return signal_of(number, code, field, sender)
 
 
+def signal_code(info: bytes, order: ByteOrder) -> int:
+    """Return si_code of the bytes of NT_SIGINFO, 0 if they are missing."""
+    return int.from_bytes(info[8:12], order, signed=True)
+
+
 def signal_of(number: int, code: int, address: int, sender: int = 0) -> Signal:
     """Return a signal by its number, its si_code, the address that it reports, and the pid of its sender."""
     name = signal_name(number)

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from whence._base.errors import CHANGED, FormatError, MapsError
-from whence._base.files import stamp_of
+from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse
+from whence._base.files import atomic_write, stamp_of
 from whence.dumps.core import read_core
 from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
@@ -27,14 +27,17 @@ from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
 from whence.unwind.core import core_dump, dump_goroutines, dump_stacks, explain_dump_stack, recorded_stacks
+from whence.unwind.to_minidump import write_core_minidump
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.dumps.process import CoreThread, ProcessDump
+    from whence.locator.locator import Locator
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.types.decoding import Limits
     from whence.unwind.core import ThreadStack
+    from whence.unwind.to_minidump import WrittenMinidump
 
 
 class Core(Snapshot):
@@ -87,11 +90,14 @@ class Core(Snapshot):
         self.written = written
         self._stamp = stamp_of(path)
 
+    def _check_unchanged(self) -> None:
+        if stamp_of(self.path) != self._stamp:
+            raise MapsError("", None, "the file changed since it was opened", code=CHANGED, path=self.path)
+
     @contextmanager
     def _opened(self) -> Iterator[ProcessDump]:
         """Open the file again, which must be unchanged. Raises OSError, ElfError, MapsError, MinidumpError."""
-        if stamp_of(self.path) != self._stamp:
-            raise MapsError("", None, "the file changed since it was opened", code=CHANGED, path=self.path)
+        self._check_unchanged()
         if self.minidump is not None:
             with Minidump.open(self.path) as dump:
                 yield minidump_dump(dump, read_minidump(dump, self._programs, self._sysroot))
@@ -121,6 +127,24 @@ class Core(Snapshot):
             fault = f"the dump does not have the {size} bytes at {address:#x}"
             raise MapsError("", None, fault, path=self.path)
         return content
+
+    def save_minidump(
+        self, path: str | os.PathLike[str], locator: Locator | None = None, *, all_memory: bool = False
+    ) -> WrittenMinidump:
+        """Write a core as a minidump, with the memory that stacks need or, with `all_memory`, all memory.
+
+        `locator` finds the files whose tables unwinding reads; by default those of this machine. Raises OSError,
+        FormatError; Unsupported for a machine that minidumps do not have; WrongUse if it is a minidump already.
+        """
+        if self.minidump is not None:
+            raise WrongUse(f"{self.path} is a minidump already")
+        if locator is None:
+            with Symbolizer() as own:
+                return self.save_minidump(path, own.locator, all_memory=all_memory)
+        self._check_unchanged()
+        with ElfFile.open(self.path) as elf, atomic_write(path) as file:
+            core = read_core(elf, self._programs, self._sysroot)
+            return write_core_minidump(elf, core, file, locator, written=int(self.written), all_memory=all_memory)
 
     def stacks(
         self,

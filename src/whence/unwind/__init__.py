@@ -22,6 +22,7 @@
     memory.py        memory in a dump and in the mapped files
     modules.py       the file of each executable mapping
     core.py          the stacks of all threads of a core or a minidump
+    to_minidump.py   a core as a minidump
     stopping.py      threads of a live process: stopped, copied, released
     live.py          the stacks of a live process
     constants.py     operations of DWARF expressions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dumps.core import ThreadNotes, mapped_files, thread_notes
 from whence.dumps.process import FileEntry, MemoryRange, ProcessDump, ThreadState
-from whence.dumps.signals import Signal, read_signal
+from whence.dumps.signals import Signal, read_signal, signal_code
 from whence.objects.machines import machine_name
 from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
@@ -217,7 +217,9 @@ def _thread_state(elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine
         return ThreadState(tid, signal, {}, pc, sp, problem=problem)
     pc, values = machine.read_status(status, order)
     registers, pointer = machine.named(pc, values), machine.thread_pointer(status, order)
-    return ThreadState(tid, signal, registers, pc, values[machine.sp], pointer, wide=thread.wide)
+    code = signal_code(thread.info, order) if signal is not None else 0
+    sp = values[machine.sp]
+    return ThreadState(tid, signal, registers, pc, sp, pointer, wide=thread.wide, signal_code=code)
 
 
 def _stack(dump: ProcessDump, thread: ThreadState, machine: Machine | None, unwinder: Unwinder | None) -> ThreadStack:

@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -213,6 +213,8 @@ complete -c whence -n '_shtab_whence_using core' -l return-addresses -d 'address
 complete -c whence -n '_shtab_whence_using core' -l info -d 'print what a minidump says of its system, exception, modules and streams'
 complete -c whence -n '_shtab_whence_using core' -l maps -d 'list the executable mappings with build-ids'
 complete -c whence -n '_shtab_whence_using core' -l save-snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'write mappings and build-ids as JSON ("-": to stdout)'
+complete -c whence -n '_shtab_whence_using core' -l minidump -xka "(__fish_complete_path (commandline -ct))" -d 'write a minidump with the memory that stacks need'
+complete -c whence -n '_shtab_whence_using core' -l all-memory -d 'with --minidump: write all memory'
 complete -c whence -n '_shtab_whence_using core' -l json -d 'print one JSON object per line'
 complete -c whence -n '_shtab_whence_using core' -l shrink -d 'write a core with only what stacks need, to -o'
 complete -c whence -n '_shtab_whence_using core' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'with --shrink: the new core ("-": stdout)'
