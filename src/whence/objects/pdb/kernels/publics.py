@@ -1,11 +1,12 @@
 """Kernel: public symbols of the symbol records as entries of an ELF symbol table.
 
 A record is a length (16 bits, without itself) and a kind; that of S_PUB32 has flags, an offset in a section, the
-section, and a name. It has no size: a symbol extends to the end of its module's contribution, if that is known.
+section, and a name. It has no size: a symbol extends to the end of its module's contribution, if that is known, and over
+the padding up to the next one.
 """
 
 import cython
-from cython.cimports.libc.string import memset
+from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.bytes import u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
@@ -16,7 +17,11 @@ IS_CODE = cython.declare(cython.uint, 3)  # flags: code, function
 GLOBAL_FUNCTION = cython.declare(cython.uchar, 1 << 4 | 2)  # STB_GLOBAL, STT_FUNC
 GLOBAL = cython.declare(cython.uchar, 1 << 4)  # STT_NOTYPE: a function in sections of code
 ENTRY = {32: 16, 64: 24}  # bytes of an Elf32_Sym, an Elf64_Sym
+WEAK = cython.declare(cython.uchar, 2 << 4)  # STB_WEAK
 UNDERSCORE = cython.declare(cython.uchar, 0x5F)
+MOST_PADDING = cython.declare(cython.uint, 16)  # bytes between contributions; linkers align code to as many
+ALIAS = cython.declare(cython.p_const_char, b".weak.")  # lld: of the default of a weak symbol
+ALIAS_SIZE = cython.declare(cython.Py_ssize_t, 6)
 
 
 @cython.cfunc
@@ -99,7 +104,11 @@ def read_publics(
                 extent: cython.ulonglong = 0
                 if low and rva < end[low - 1]:
                     extent = end[low - 1] - rva
+                    if low < start.shape[0] and 0 < start[low] - end[low - 1] < MOST_PADDING:
+                        extent = start[low] - rva
                 info: cython.uchar = GLOBAL_FUNCTION if u32(data + offset + 4, False) & IS_CODE else GLOBAL
+                if length > NAME + ALIAS_SIZE and memcmp(data + offset + NAME, ALIAS, ALIAS_SIZE) == 0:
+                    info = WEAK | (info & 0xF)
                 put(out + used, offset + NAME + (strip and data[offset + NAME] == UNDERSCORE), 4)
                 if wide:
                     out[used + 4] = info
