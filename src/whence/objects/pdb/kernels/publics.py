@@ -1,8 +1,8 @@
 """Kernel: public symbols of the symbol records as entries of an ELF symbol table.
 
 A record is a length (16 bits, without itself) and a kind; that of S_PUB32 has flags, an offset in a section, the
-section, and a name. It has no size: a symbol extends to the end of its module's contribution, if that is known, and over
-the padding up to the next one.
+section, and a name. It has no size: a symbol extends to the end of its module's contribution, if that is known, and
+over the padding up to the next one.
 """
 
 import cython
