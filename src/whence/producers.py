@@ -410,15 +410,20 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
 
 
 def take_names(table: Ranges, symbols: Ranges) -> None:
-    """Replace names of functions by those of the symbols there, which are in order of vaddr.
+    """Replace names of functions by those of the symbols at their starts, which are in order of vaddr.
 
-    A PDB file has linkage names of functions only among its public symbols, and none of inlined calls.
+    A PDB file has linkage names of functions only among its public symbols, and none of inlined calls. A function of
+    several files is several ranges, of which the first one is at the symbol.
     """
+    names = dict(zip(symbols.vaddr, symbols.function))
+    previous, name, end = 0, 0, 0  # the function before, its new name, and where it ends
     for row, depth in enumerate(table.depth):
         if not depth:
-            index = bisect_right(symbols.vaddr, table.vaddr[row]) - 1
-            if index >= 0 and table.vaddr[row] < symbols.vaddr[index] + symbols.length[index]:
-                table.function[row] = symbols.function[index]
+            function = table.function[row]
+            if function != previous or table.vaddr[row] != end:
+                previous, name = function, names.get(table.vaddr[row], function)
+            table.function[row] = name
+            end = table.vaddr[row] + table.length[row]
 
 
 GO_SYMBOLS = b"\0runtime.pc"  # prefix of runtime.pclntab and runtime.pcheader
