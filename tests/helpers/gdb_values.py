@@ -26,7 +26,7 @@ SHOWN = (gdb.SYMBOL_LOC_OPTIMIZED_OUT, gdb.SYMBOL_LOC_CONST, gdb.SYMBOL_LOC_CONS
 def text(symbol, frame):
     try:
         value = symbol.value(frame)
-        return value.format_string(@RAW@)
+        return value.format_string(deref_refs=True@RAW@)
     except gdb.error as error:
         return "<error: %s>" % error
     except UnicodeDecodeError:
@@ -58,8 +58,10 @@ for thread in gdb.selected_inferior().threads():
 out.close()
 """
 SYMBOL = re.compile(r" <(?![A-Z]|repeats|missing|No data)[^<>]*(<[^<>]*>[^<>]*)*>")
+CAST = re.compile(r"\((?:[^()]|\([^()]*\))*\) (?=0x)")  # before pointers to members
 ADDRESS = re.compile(r"0x[0-9a-f]+")
-NOTHING = re.compile(r"<missing>|<repeats \d+ times>|\.\.\.|(<[^<>]+>|[\w.$~]+) = |[{}, ]")  # around missing parts
+INNERMOST = re.compile(r"<[^<>]*>")  # of nested angle brackets
+NAMES = re.compile(r"(static )?[\w.$~()]+ = |std::\w+")
 
 
 class Compared(NamedTuple):
@@ -81,7 +83,7 @@ def gdb_frames(
         pytest.skip("gdb is not on this machine")
     out = folder / f"{core.name}.gdb"
     script = folder / "values.py"
-    script.write_text(SCRIPT.replace("@OUT@", repr(str(out))).replace("@RAW@", "raw=True" if raw else ""))
+    script.write_text(SCRIPT.replace("@OUT@", repr(str(out))).replace("@RAW@", ", raw=True" if raw else ""))
     options = ["-iex", "set auto-load safe-path /"]
     options += [option for command in commands for option in ("-ex", command)]
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
@@ -96,10 +98,13 @@ def gdb_frames(
 
 def plain_text(text: str) -> str:
     """Return a value without the names of symbols, and with one text for everything that is missing."""
-    text = re.sub(r"<error: [^>]*>", "<missing>", text)
+    text = CAST.sub("", re.sub(r"@0x[0-9a-f]+: ", "", re.sub(r"<error: [^>]*>", "<missing>", text)))
     text = text.replace("<optimized out>", "<missing>").replace("<synthetic pointer>", "<missing>")
     text = SYMBOL.sub("", re.sub(r"@<missing>.*", "<missing>", text))
-    return "<missing>" if "<missing>" in text and not NOTHING.sub("", text) else text
+    left = text
+    while (inner := INNERMOST.sub("", left)) != left:
+        left = inner
+    return "<missing>" if "<missing>" in text and not re.search(r"\w", NAMES.sub("", left)) else text
 
 
 def compared(stacks: list[Stack], theirs: list[dict[str, object]]) -> Iterator[Compared]:

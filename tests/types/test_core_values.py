@@ -13,6 +13,7 @@ import pytest
 import whence
 from tests.helpers.cores import core_of
 from tests.helpers.gdb_values import Compared, compared, gdb_frames
+from tests.helpers.golang import environment, goroot
 from tests.helpers.programs import folder
 from whence.symbolize import Stack
 
@@ -121,3 +122,188 @@ def test_variables_are_plain_objects() -> None:
     assert content["col"] == "GREEN"
     assert content["buf"] == "buffer"
     assert content["anon"] == {"x": 1, "y": 0}
+
+
+CONTAINERS = {
+    "short_text": '"short"',
+    "empty_text": '""',
+    "long_text": """'x' <repeats 40 times>, "tail\"""",
+    "view": """'x' <repeats 40 times>, "tail\"""",
+    "wide": 'L"wäide"',
+    "numbers": "std::vector of length 3, capacity 3 = {1, 2, 3}",
+    "no_numbers": "std::vector of length 0, capacity 0",
+    "words": 'std::vector of length 2, capacity 2 = {"one", "two"}',
+    "bits": "std::vector<bool> of length 3, capacity 64 = {true, false, true}",
+    "points": "std::vector of length 2, capacity 2 = {{x = 1, y = 2}, {x = 3, y = 4}}",
+    "by_number": 'std::map with 3 elements = {[1] = "one", [2] = "two", [3] = "three"}',
+    "nested": (
+        'std::map with 2 elements = {["a"] = std::vector of length 2, capacity 2 = {1, 2}, '
+        '["b"] = std::vector of length 0, capacity 0}'
+    ),
+    "ordered": "std::set with 3 elements = {[0] = 1, [1] = 2, [2] = 3}",
+    "several": "std::multimap with 2 elements = {[1] = 1, [1] = 2}",
+    "hashed": 'std::unordered_map with 1 element = {["k"] = 5}',
+    "unique": "std::unordered_set with 1 element = {[0] = 42}",
+    "some": "std::optional<int> = {[contained value] = 7}",
+    "none": "std::optional<int> [no contained value]",
+    "some_text": 'std::optional<std::string> = {[contained value] = "text"}',
+    "either": 'std::variant<int, std::string> [index 1] = {"hey"}',
+    "number": "std::variant<int, std::string> [index 0] = {5}",
+    "both": '{first = 1, second = "p"}',
+    "three": "std::tuple containing = {[1] = 1, [2] = 99 'c', [3] = 2.5}",
+    "colour": "shop::Col::red",
+    "plain": "shop::large_size",
+    "member": "&shop::Point::y",
+    "yes": "true",
+    "copy": "2.5",
+    "broad": "122 L'z'",
+}
+STARTS = {
+    "queue": "std::deque with 203 elements = {6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 0, 1",
+    "owned": "std::unique_ptr<int> = {get() = 0x",
+    "nothing": "std::unique_ptr<int> = {get() = 0x0}",
+    "shared": "std::shared_ptr<int> (use count 2, weak count 1) = {get() = 0x",
+    "no_shared": "std::shared_ptr<int> (empty) = {get() = 0x0}",
+    "weak": "std::weak_ptr<int> (use count 2, weak count 1) = {get() = 0x",
+}
+LIBRARIES = {
+    "libstdc++": ("g++", "-O0"),
+    "libstdc++ by clang": ("clang++-19", "-O0"),
+    "libc++": ("clang++-19", "-O0", "-stdlib=libc++"),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_containers_of_both_libraries_have_their_elements(library: str) -> None:
+    compiler, *flags = LIBRARIES[library]
+    _, core = crashed("containers.cpp", compiler, "-std=c++17", "-w", "-g", *flags)
+    values = values_of(stacks_of(core), "int fill<float>")
+    assert {name: values[name] for name in CONTAINERS} == CONTAINERS
+    assert {name: values[name][: len(start)] for name, start in STARTS.items()} == STARTS
+    assert values["linked"].endswith("list = {[0] = 4, [1] = 5}")
+    assert values["item"].count("<shop::Base> = ") == 1  # a virtual base class is shown once
+    assert 'label = "item", colour = shop::Col::green}' in values["item"]
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_values_of_libstdcxx_are_those_of_its_printers_for_gdb(level: str) -> None:
+    program, core = crashed("containers.cpp", "g++", "-std=c++17", "-w", "-g", level)
+    found = outcomes(program, core)
+    if not any("std::vector of length" in each.theirs for each in found["equal"]):
+        pytest.skip("the printers of libstdc++ are not loaded into gdb")
+    assert [each for each in found.get("different", []) if each.name not in ("called", "null")] == []
+    assert len(found["equal"]) > 45
+
+
+RUST = {
+    "number": "-9",
+    "text": '"text"',
+    "slice": "[1, 2, 3]",
+    "flag": "true",
+    "letter": "233 'é'",
+    "small": "200",
+    "large": str(1 << 100),
+    "real": "2.5",
+    "unit": "()",
+    "owned": '"owned"',
+    "empty": '""',
+    "numbers": "[1, 2, 3]",
+    "words": '["a", "bc"]',
+    "array": "[7 <repeats 20 times>]",
+    "tuple": '(1, "two", 3.5)',
+    "some": "Some(7)",
+    "none": "None",
+    "some_text": 'Some("text")',
+    "no_text": "None",
+    "good": "Ok(4)",
+    "bad": 'Err("bad")',
+    "counted": "11",
+    "atomic": '"arc"',
+    "cell": "3",
+    "borrowed": "4",
+    "queue": "[2, 3]",
+    "map": '{"k": 5}',
+    "set": "{42}",
+    "tree": '{1: "one", 2: "two"}',
+    "colour": "Green",
+    "red": "Red",
+    "pair": "Pair(1, 2.5)",
+    "nothing": "Unit",
+    "shapes": '[Empty, Circle(1.5), Named {name: "n", sides: 4}]',
+    "sum": "274",
+}
+
+
+def test_values_of_rust_are_those_in_the_source() -> None:
+    _, core = crashed("values.rs", "rustc", "-g", "--edition", "2021")
+    values = values_of(stacks_of(core), "values::depth")
+    assert {name: values[name] for name in RUST} == RUST
+
+
+def test_a_variant_of_rust_is_a_plain_object() -> None:
+    _, core = crashed("values.rs", "rustc", "-g", "--edition", "2021")
+    frame = next(each for each in stacks_of(core)[0].frames if "depth" in each.place.frames[0].function)
+    values = {variable.name: variable.value for variable in frame.variables[0]}
+    assert (values["some"].label, values["some"].as_object()) == ("Some", {"Some": [7]})
+    assert values["map"].as_object() == [["k", 5]]
+    assert values["shapes"].as_object() == [{"Empty": []}, {"Circle": [1.5]}, {"Named": ["n", 4]}]
+
+
+GO = {
+    "number": "-9",
+    "text": '"text"',
+    "slice": "[]int = {1, 2, 3}",
+    "flag": "true",
+    "letter": "233",
+    "real": "2.5",
+    "imaginary": "1 + 2i",
+    "empty": '""',
+    "nothing": "[]int",
+    "words": '[]string = {"a", "bc"}',
+    "value": '{x = 3, y = 4, name = "p"}',
+    "lookup": 'map[string]int = {["k"] = 5}',
+    "none": "map[string]int nil",
+    "any1": "interface {}(int) 42",
+    "any2": 'interface {}(string) "boxed"',
+    "nilany": "interface {} nil",
+    "channel": "chan int = {1}",
+    "structs": '[]main.point = {{x = 1, y = 2, name = "one"}, {x = 3, y = 4, name = "two"}}',
+    "nested": 'map[string][]int = {["a"] = []int = {1, 2}}',
+}
+
+
+@functools.cache
+def crashed_go() -> tuple[Path, Path]:
+    place = folder() / "go-values"
+    place.mkdir()
+    shutil.copy(PROGRAMS / "values.go", place)
+    program = place / "values"
+    root = goroot()
+    done = subprocess.run(
+        [root / "bin" / "go", "build", "-gcflags=-N -l", "-o", program, "values.go"],
+        cwd=place, capture_output=True, text=True, env=environment(root, GO111MODULE="off", GOFLAGS=""),
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    return program, core_of(program)
+
+
+def test_values_of_go_are_those_in_the_source() -> None:
+    _, core = crashed_go()
+    stack = next(stack for stack in stacks_of(core) if values_of([stack], "main.depth"))
+    values = values_of([stack], "main.depth")
+    assert {name: values[name] for name in GO} == GO
+    assert values["fault"].startswith("error(*errors.errorString) 0x")
+    assert values["speaks"].startswith("main.speaker(*main.point) 0x")
+    many = next(v for f in stack.frames for of in f.variables for v in of if v.name == "many").value
+    assert (many.length, many.is_cut, len(many.fields)) == (100, False, 200)
+    pairs = many.as_object()
+    assert isinstance(pairs, list)
+    assert sorted(pairs) == [[i, i * i] for i in range(100)]
+
+
+def test_values_of_go_are_gdbs() -> None:
+    program, core = crashed_go()
+    known = ("any1", "any2", "nilany", "fault", "speaks", "none", "function", "many")  # whence knows more types
+    found = outcomes(program, core)
+    assert [each for each in found.get("different", []) if each.name not in known] == []
+    assert len(found["equal"]) > 80

@@ -10,7 +10,11 @@ them, containers as the debugger scripts of their libraries do.
     storage.py      where the bytes of a value are: memory, registers, the debug info, or nowhere
     type_reader.py  types (DWARF 5, chapter 5)
     decoding.py     values from bytes, within limits
-    containers.py   values of the libraries of C++, Rust and Go
+    containers.py   values of the libraries of languages
+      cplusplus.py  libstdc++ and libc++
+      rust.py       Rust, in the form of its Debug trait
+      golang.py     Go
+      parts.py      members by name, elements that follow each other, maps
     text.py         numbers, characters, strings and enumerations as text
     symbols.py      names of the functions and objects that pointers point to
     model.py        Type, Value, Variable

@@ -13,7 +13,7 @@ from whence._base.records import Record
 from whence.dwarf.kernels import constants
 from whence.types.locating import calculate
 from whence.types.model import Field, Language, Member, Type, TypeKind, Value, ValueKind
-from whence.types.storage import NoValue, Storage
+from whence.types.storage import NoValue, Piece, Storage
 from whence.types.text import (
     WIDE,
     WIDTHS,
@@ -76,22 +76,27 @@ class Decoder:
         symbol: returns the name of the function or object at a runtime address, as `name` or `name+8`; "" if unknown.
         limits: how much is read.
         budget: what all values may cost.
+        runtime_type: returns the type of Go that a runtime type at an address describes; None if unknown.
         container: returns the value of a container or smart pointer of a language's library; None for other types.
     """
 
     def __init__(
-        self, memory: Memory, order: ByteOrder, bits: int, symbol: Callable[[int], str], limits: Limits, budget: Budget,
+        self, memory: Memory, order: ByteOrder, bits: int, symbol: Callable[[int], str],
+        runtime_type: Callable[[int], Type | None], limits: Limits, budget: Budget,
         container: Callable[[Decoder, Type, Storage, int], Value | None],
     ) -> None:  # fmt: skip
         self.memory, self.order, self.bits, self.symbol = memory, order, bits, symbol
+        self.runtime_type = runtime_type
         self.limits, self.budget, self._container = limits, budget, container
         self.parts_left = 0
+        self._virtual_bases: set[tuple[int, int]] = set()  # key and address of those shown of the variable
         self.surroundings: Surroundings | None = None  # of the variable that is being decoded
 
     def decode(self, type: Type, storage: Storage, surroundings: Surroundings | None = None) -> Value:
         """Return the value of a variable."""
         self.parts_left = self.limits.parts
         self.surroundings = surroundings
+        self._virtual_bases.clear()
         return self.value(type, storage.extended(type.plain.size or 0), 0)
 
     def value(self, type: Type, storage: Storage, depth: int) -> Value:
@@ -124,7 +129,8 @@ class Decoder:
                 raise NoValue(reason)
         decode = DECODERS.get(plain.kind)
         if decode is None:
-            return Value(ValueKind.STRUCTURE, type.name, "void")
+            text = "nullptr" if "nullptr" in plain.name else "()" if plain.language is Language.RUST else "void"
+            return Value(ValueKind.STRUCTURE, type.name, text)
         return decode(self, type, storage, depth)
 
     # scalars
@@ -183,9 +189,9 @@ class Decoder:
         """Return a value of an enumeration, by its unsigned number."""
         plain = type.plain
         text, name = enumeration_text(value, plain)
-        if plain.language is Language.CPP and (scope := plain.scope if plain.tag else ()):
-            qualified = "::".join(scope)
-            text = f"{qualified}::{text}" if name else text
+        if plain.language is Language.CPP and name:
+            qualified = plain.name if plain.is_scoped else "::".join(plain.scope)
+            text = f"{qualified}::{text}" if qualified else text
         return Value(ValueKind.ENUMERATION, type.name, text, value, label=name)
 
     # pointers
@@ -193,6 +199,8 @@ class Decoder:
     def _pointer(self, type: Type, storage: Storage, depth: int) -> Value:
         if type.plain.size not in (4, 8, None):
             raise NoValue(f"a pointer of {type.plain.size:,} bytes")
+        if type.plain.language is Language.GO and (shown := self._container(self, type, storage, depth)) is not None:
+            return shown
         return self.pointer(type, self.number(storage, type.plain.size or self.bits // 8), depth)
 
     def pointer(self, type: Type, address: int, depth: int) -> Value:
@@ -239,6 +247,32 @@ class Decoder:
         length = None if is_cut else len(data) // size
         return Value(ValueKind.STRING, target.name, text, content, length=length, is_cut=is_cut)
 
+    def text_of_length(self, name: str, address: int, length: int, character: Type) -> Value:
+        """Return a text at an address, of a known length in characters, with the type's name `name`."""
+        size = character.plain.size or 1
+        if not 0 <= length < 1 << self.bits - 1 or size not in WIDTHS:
+            raise NoValue(f"a text of {length:,} characters")
+        shown = min(length, max(self.limits.characters, self.limits.size // size))
+        self.spend(1 + shown * size // CHUNK)
+        data = Storage.at(self.memory, address).read(shown * size) if shown else b""
+        return self.text_of_bytes(name, data, character, length)
+
+    def text_of_bytes(self, name: str, data: bytes, character: Type, length: int | None = None) -> Value:
+        """Return a text by its bytes; `length` is its number of characters if some were left out."""
+        size = character.plain.size or 1
+        count = len(data) // size
+        length = count if length is None else length
+        characters = characters_of(data, size, self.order)
+        text = string_text(characters, self.limits.characters, is_cut=count < length)
+        text = wide_prefix(character) + text if size > 1 else text
+        content = decoded(data[: 4 * size * self.limits.characters], size, self.order)[: self.limits.characters]
+        return Value(ValueKind.STRING, name, text, content, length=length, is_cut=text.endswith("..."))
+
+    def constant(self, value: int, size: int) -> Storage:
+        """Return the storage of a number that is known."""
+        data = (value & (1 << 8 * size) - 1).to_bytes(size, self.order)
+        return Storage(self.memory, (Piece(None, data=data),))
+
     def _readable(self, address: int, size: int) -> bytes:
         """Return the bytes at an address that can be read, up to the end of its page if not all can."""
         for count in (size, min(size, 4096 - address % 4096)):
@@ -253,6 +287,8 @@ class Decoder:
         target = type.plain.target
         if depth >= self.limits.depth:
             return Value(ValueKind.REFERENCE, type.name, f"@{address:#x}: {{...}}", address, is_cut=True)
+        if not address:
+            return Value(ValueKind.REFERENCE, type.name, f"@{address:#x}", address)
         shown = self.value(target, Storage.at(self.memory, address), depth + 1)
         return Value(ValueKind.REFERENCE, type.name, f"@{address:#x}: {shown.text}", address, target=shown)
 
@@ -264,16 +300,16 @@ class Decoder:
             adjustment = self.number(storage.part(word), word, signed=True)
             if not value:
                 return Value(ValueKind.POINTER, type.name, "NULL", 0)
-            if value & 1:
-                return Value(
-                    ValueKind.POINTER,
-                    type.name,
-                    f"&virtual table offset {value - 1}, this adjustment {adjustment}",
-                    value,
-                )
-            name = self.symbol(value)
-            return Value(ValueKind.POINTER, type.name, f"{value:#x}" + (f" <{name}>" if name else ""), value)
-        return Value(ValueKind.POINTER, type.name, "NULL" if value == -1 else str(value), value)
+            name = "" if value & 1 else self.symbol(value)
+            text = f"&virtual table offset {value - 1}" if value & 1 else f"{value:#x}"
+            text += (f" <{name}>" if name else "") + (f", this adjustment {adjustment}" if adjustment else "")
+            return Value(ValueKind.POINTER, type.name, text, value)
+        if value == -1:
+            return Value(ValueKind.POINTER, type.name, "NULL", value)
+        containing = type.plain.containing() if type.plain.containing is not None else type
+        member = next((each for each in containing.plain.members if each.offset == value and each.name), None)
+        text = str(value) if member is None else f"&{containing.name}::{member.name}"
+        return Value(ValueKind.POINTER, type.name, text, value)
 
     def _function(self, type: Type, storage: Storage, depth: int) -> Value:
         address = storage.address
@@ -293,10 +329,23 @@ class Decoder:
 
     def structure(self, type: Type, storage: Storage, depth: int) -> Value:
         """Return a structure or union with its members."""
-        fields = [
-            Field(member.name, self.member(member, storage, depth + 1), member.is_base) for member in type.plain.members
-        ]
+        fields = []
+        for member in type.plain.members:
+            if member.is_base and member.offset is None and self._is_shown(member, storage):
+                continue
+            fields.append(Field(member.name, self.member(member, storage, depth + 1), member.is_base))
         return Value(ValueKind.STRUCTURE, type.name, structure_text(fields), fields=tuple(fields))
+
+    def _is_shown(self, member: Member, storage: Storage) -> bool:
+        """Return True if a virtual base class was shown before, as a part of another base class."""
+        try:
+            base = member.type.plain.key, (storage.address or 0) + self.offset_of(member, storage)
+        except NoValue:
+            return False
+        if base in self._virtual_bases:
+            return True
+        self._virtual_bases.add(base)
+        return False
 
     def member(self, member: Member, storage: Storage, depth: int) -> Value:
         """Return the value of a member of a structure."""
@@ -403,9 +452,9 @@ class Decoder:
         if size is None:
             raise NoValue("the size of its elements is unknown")
         fields, is_cut, parts = self.items(element, storage, count, depth, size)
-        return Value(
-            kind, type.name, "{" + joined(parts, is_cut=is_cut) + "}", fields=tuple(fields), length=count, is_cut=is_cut
-        )
+        marks = "[]" if type.plain.language is Language.RUST else "{}"
+        text = f"{marks[0]}{joined(parts, is_cut=is_cut)}{marks[1]}"
+        return Value(kind, type.name, text, fields=tuple(fields), length=count, is_cut=is_cut)
 
     def items(
         self, element: Type, storage: Storage, count: int, depth: int, stride: int

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from whence._base.errors import DwarfError, WhenceError
@@ -21,14 +22,16 @@ from whence._base.window import Cursor
 from whence.dwarf.die_reader import FLAGS, DieReader
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
+from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.kernels.units import OFFSET
 from whence.types.containers import container_value
 from whence.types.decoding import Budget, Decoder, Limits
 from whence.types.locating import BaseKind, calculate, locate
-from whence.types.model import Type, TypeKind, Value, Variable
+from whence.types.model import Language, Type, TypeKind, Value, Variable
 from whence.types.scopes import Declared, FunctionScope, UnitReader, address_of, is_tail_call
 from whence.types.storage import OPTIMIZED_OUT, NoValue, Piece, Storage
-from whence.types.symbols import SymbolNames
+from whence.types.symbols import SymbolNames, value_of_symbol
+from whence.unwind.recording import FrameState
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
@@ -37,13 +40,17 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
     from whence.unwind.memory import Memory
     from whence.unwind.modules import CoreCode, Module
-    from whence.unwind.recording import FrameState
     from whence.unwind.registers import Machine
     from whence.unwind.steps import StackFrame, Unwound
 
 OpenDebugInfo = Callable[["Module"], "tuple[DebugInfo | None, Sequence[ObjectFile]]"]
 
 PARTS = 1 << 20  # of all values of a process together
+MOST_GO_TYPES = 1 << 18  # types of a Go program
+GO_TYPE_TAGS = frozenset({
+    constants.DW_TAG_base_type, constants.DW_TAG_structure_type, constants.DW_TAG_pointer_type,
+    constants.DW_TAG_typedef, constants.DW_TAG_array_type, constants.DW_TAG_subroutine_type,
+})  # fmt: skip
 TAIL_CALLS = 16  # functions that are followed along tail calls
 FUNCTION_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 CALL_VALUES = (constants.DW_AT_call_value, constants.DW_AT_GNU_call_site_value)
@@ -61,18 +68,56 @@ class FileValues:
         self._dies = None if info is None else DieReader(info)
         self._units: dict[int, UnitReader] = {}  # by id of the reader of DIEs
         self._symbols: SymbolNames | None = None
+        self._named: dict[str, list[FunctionScope]] = {}  # functions by the names of their symbols
+        self._go_types: dict[int, int] | None = None  # key of a type by the offset of its runtime type
+        self._go_start: int | None = None  # of runtime types
+
+    def _reader_of(self, dies: DieReader) -> UnitReader:
+        if id(dies) not in self._units:
+            self._units[id(dies)] = UnitReader(dies)
+        return self._units[id(dies)]
 
     def chain_at(self, vaddr: int) -> list[FunctionScope]:
         """Return the function at a vaddr and the calls inlined into it there, innermost first."""
         if self._dies is None:
             return []
         for dies, unit in self._dies.units_at(vaddr):
-            if id(dies) not in self._units:
-                self._units[id(dies)] = UnitReader(dies)
-            chain = self._units[id(dies)].chain(unit, vaddr)
+            chain = self._reader_of(dies).chain(unit, vaddr)
             if chain:
                 return chain
         return []
+
+    def chain_of(self, name: str) -> list[FunctionScope]:
+        """Return the function whose symbol has a name, as `chain_at` does at its start; [] if there is none."""
+        if name not in self._named:
+            starts = (value_of_symbol(file, name) for file in self._files)
+            start = next((start for start in starts if start), None)
+            self._named[name] = [] if start is None else self.chain_at(start)
+        return self._named[name]
+
+    def go_type(self, vaddr: int) -> Type | None:
+        """Return the type of Go whose runtime type is at a vaddr; the first use reads the types of all units."""
+        if self._go_types is None:
+            self._go_types = dict(islice(self._runtime_types(), MOST_GO_TYPES))
+            starts = (value_of_symbol(file, "runtime.types") for file in self._files)
+            self._go_start = next((start for start in starts if start is not None), None)
+        if self._go_start is None or self._dies is None:
+            return None
+        key = self._go_types.get(vaddr - self._go_start)
+        return None if key is None else self._reader_of(self._dies).types.type_at(key)
+
+    def _runtime_types(self) -> Iterator[tuple[int, int]]:
+        """Yield the offset of each runtime type in the table of types, and the key of the type's DIE."""
+        dies = self._dies
+        for offset in () if dies is None else dies.units.units.column(DIE_OFFSET):
+            root = dies.die(offset) if dies is not None else None
+            if root is None or dies is None or self._reader_of(dies).types.language_of(root) is not Language.GO:
+                continue
+            for key, tag in dies.below(root):
+                die = dies.die(key) if tag in GO_TYPE_TAGS else None
+                number = None if die is None else address_of(die, constants.DW_AT_go_runtime_type)
+                if number:
+                    yield number, key
 
     def symbol(self, vaddr: int) -> str:
         """Return the function or object that contains a vaddr, as `name` or `name+8`; "" if there is none."""
@@ -104,8 +149,9 @@ class ProcessValues:
         self._loaded: list[tuple[int, int, int, Module]] | None = None
         self._starts: list[int] = []
         self.decoder = Decoder(
-            memory, order, machine.bits, self.symbol, limits or Limits(), Budget(PARTS + stored // 16), container_value
-        )
+            memory, order, machine.bits, self.symbol, self.runtime_type, limits or Limits(),
+            Budget(PARTS + stored // 16), container_value,
+        )  # fmt: skip
 
     def of(self, unwound: Unwound, states: Sequence[FrameState]) -> list[tuple[tuple[Variable, ...], ...]]:
         """Return the variables of each frame: of its function and of each call inlined there, innermost first.
@@ -133,36 +179,58 @@ class ProcessValues:
         module, vaddr = self.code.module_at(frame.lookup)
         if module is None or frame.is_trampoline:
             return None
+        file = self.file_of(module)
         try:
-            chain = self.file_of(module).chain_at(vaddr)
+            chain = file.chain_at(vaddr)
         except WhenceError:
             return None
-        return FrameContext(self, chain, frame, state, frame.lookup - vaddr) if chain else None
+        return FrameContext(self, file, chain, frame, state, frame.lookup - vaddr) if chain else None
+
+    def runtime_type(self, address: int) -> Type | None:
+        """Return the type of Go that a runtime type at an address describes; None if it is unknown."""
+        loaded = self._loaded_at(address)
+        if loaded is None:
+            return None
+        bias, module = loaded
+        try:
+            return self.file_of(module).go_type(address - bias)
+        except WhenceError:
+            return None
 
     def symbol(self, address: int) -> str:
         """Return the function or object at a runtime address, as `name` or `name+8`; "" if there is none."""
+        loaded = self._loaded_at(address)
+        if loaded is None:
+            return ""
+        bias, module = loaded
+        try:
+            return self.file_of(module).symbol(address - bias)
+        except WhenceError:
+            return ""
+
+    def _loaded_at(self, address: int) -> tuple[int, Module] | None:
+        """Return the file that is loaded at a runtime address, and its bias; None if there is none."""
         if self._loaded is None:
             self._loaded = sorted(self.code.loaded(), key=lambda loaded: loaded[0])
             self._starts = [start for start, _, _, _ in self._loaded]
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._loaded[index][1]:
-            return ""
-        _, _, bias, module = self._loaded[index]
-        try:
-            return self.file_of(module).symbol(address - bias)
-        except WhenceError:
-            return ""
+            return None
+        return self._loaded[index][2:]
 
 
 class FrameContext:
     """One frame: what location expressions refer to (locating.Surroundings)."""
 
     def __init__(
-        self, process: ProcessValues, chain: list[FunctionScope], frame: StackFrame, state: FrameState, bias: int
-    ) -> None:
-        self.process, self.chain, self.frame, self.state, self.bias = process, chain, frame, state, bias
+        self, process: ProcessValues, file: FileValues, chain: list[FunctionScope], frame: StackFrame,
+        state: FrameState, bias: int,
+    ) -> None:  # fmt: skip
+        self.process, self.file, self.chain, self.bias = process, file, chain, bias
+        self.frame, self.state = frame, state
         self.bits, self.order, self.memory = process.machine.bits, process.order, process.memory
         self.caller: FrameContext | None = None
+        self.site: Die | None = None  # of the jump to the callee, in a function that left its frame by it
         self.unit = chain[-1].file
         self.vaddr = frame.lookup - bias
         self._die: Die | None = self.unit.dies.die(chain[-1].key)  # of the variable that is being read
@@ -320,10 +388,18 @@ class FrameContext:
         caller = self.caller
         if caller is None:
             raise NoValue(OPTIMIZED_OUT)
-        site = caller.unit.call_site(caller.function, caller.frame.pc - caller.bias)
-        if site is None or not self._is_called_by(caller, site) or self._can_tail_call_itself():
+        site = caller.site or caller.unit.call_site(caller.function, caller.frame.pc - caller.bias)
+        if site is not None and not self._is_called_by(caller, site):
+            jumping = self._tail_caller(caller, site)
+            site = None if jumping is None else jumping.site
+            caller = jumping or caller
+        if site is None or self._can_tail_call_itself():
             raise NoValue(OPTIMIZED_OUT)
-        parameter = parameter_of(site)
+        own_caller, self.caller = self.caller, caller
+        try:
+            parameter = parameter_of(site)
+        finally:
+            self.caller = own_caller
         for name in CALL_VALUES:
             if parameter is not None and name in parameter.attributes:
                 die, caller._die = caller._die, parameter
@@ -332,6 +408,34 @@ class FrameContext:
                 finally:
                     caller._die = die
         raise NoValue(OPTIMIZED_OUT)
+
+    def _tail_caller(self, caller: FrameContext, site: Die) -> FrameContext | None:
+        """Return the frame of the function that the caller called and that jumped here, without registers.
+
+        None unless exactly one of its tail calls leads here.
+        """
+        key = next(filter(None, (site.reference(name) for name in CALL_ORIGINS)), 0)
+        if not key or caller.unit is not self.unit:
+            return None
+        between = self.unit.definition(key) or self._defined(key)
+        if between is None:
+            return None
+        sites = [each for each in self.unit.calls(between) if is_tail_call(each)]
+        leading = [each for each in sites if self._is_called_by(caller, each)]
+        if len(leading) != 1 or len(sites) != len(leading):
+            return None
+        scope = FunctionScope(between, self.unit, False, ())
+        jumping = FrameContext(self.process, self.file, [scope], caller.frame, FrameState({}), caller.bias)
+        jumping.caller, jumping.site = caller, leading[0]
+        return jumping
+
+    def _defined(self, key: int) -> int | None:
+        """Return the DIE with the code of a function that is declared by a DIE and defined in another unit."""
+        dies = self.unit.dies
+        die = dies.die(key)
+        name = "" if die is None else dies.name(die, FUNCTION_NAMES) or dies.name(die)
+        chain = self.file.chain_of(name) if name else []
+        return chain[-1].key if chain and chain[-1].file is self.unit else None
 
     def _parameter_in(self, site: Die, expression: bytes) -> Die | None:
         """Return the parameter of a call that is passed in the register of an expression."""

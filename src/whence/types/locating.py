@@ -136,6 +136,8 @@ class LocationEvaluator(Evaluator):
         self.kinds: list[BaseKind | None] = []  # of the values on the stack
         self.piece: Piece | None = None  # the location described since the last piece
         self.pieces: list[Piece] = []
+        self.bits_left = self.bits_number = 0  # bits that are not yet a piece: their number, and their value
+        self.bits_missing = ""
 
     # results
 
@@ -155,6 +157,7 @@ class LocationEvaluator(Evaluator):
         if not len(self.cursor.data):
             return Storage(self.memory, (Piece(None, missing=OPTIMIZED_OUT),))
         self._run()
+        self._flush_bits()
         if not self.pieces:
             piece = self.piece or Piece(None, self._top())
             return Storage(self.memory, (piece,))
@@ -327,11 +330,10 @@ class LocationEvaluator(Evaluator):
         size = self.cursor.uleb()
         if code == constants.DW_OP_bit_piece:
             offset = self.cursor.uleb()
-            if size % 8 or offset % 8:
-                raise NoValue("a location in pieces of bits is not supported")
-            size //= 8
-            if offset and self.piece is not None:
-                self.piece = self.piece._replace(data=self.piece.data[offset // 8 :])
+            self._end_bits(size, offset)
+            return
+        if self.bits_left:
+            raise NoValue("a location in pieces of bits and bytes is not supported")
         if len(self.pieces) >= MOST_PIECES:
             raise NoValue(f"its location has more than {MOST_PIECES} pieces")
         if self.piece is None:
@@ -348,6 +350,37 @@ class LocationEvaluator(Evaluator):
                 piece = piece._replace(data=data[:size])
         self.pieces.append(piece)
         self.piece = None
+
+    def _end_bits(self, size: int, offset: int) -> None:
+        """End a piece of `size` bits, which begin at bit `offset` of the location. Whole bytes become pieces."""
+        piece, self.piece = self.piece, None
+        if piece is None and self.stack:
+            piece = Piece(None, self.pop())
+        if self.order == "big" or len(self.pieces) >= MOST_PIECES or size > 8 * LONGEST or offset > 8 * LONGEST:
+            raise NoValue("a location in pieces of bits is not supported")
+        number = 0
+        missing = OPTIMIZED_OUT if piece is None else piece.missing
+        if piece is not None and not missing:
+            data = piece.data
+            if piece.address is not None:
+                data = self.memory.read(piece.address, (offset + size + 7) // 8)
+            if 8 * len(data) < offset + size and any(data):
+                missing = f"its location has {8 * len(data)} of {offset + size:,} bits"
+            number = int.from_bytes(data, "little") >> offset & (1 << size) - 1
+        self.bits_number |= number << self.bits_left
+        self.bits_left += size
+        self.bits_missing = self.bits_missing or missing
+        if self.bits_left % 8 == 0:
+            self._flush_bits()
+
+    def _flush_bits(self) -> None:
+        """Make a piece of the bits that were collected; bits after the last piece are padding."""
+        size = (self.bits_left + 7) // 8
+        if size:
+            data = b"" if self.bits_missing else self.bits_number.to_bytes(size, "little")
+            self.pieces.append(Piece(size, data=data, missing=self.bits_missing))
+        self.bits_left = self.bits_number = 0
+        self.bits_missing = ""
 
     def _type(self, code: int) -> bool:
         """Run an operation on typed values. False for other operations."""

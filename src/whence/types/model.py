@@ -90,8 +90,8 @@ class Type:
     """
 
     __slots__ = (
-        "_members", "_plain", "_target", "_variants", "bound", "encoding", "enumerators", "is_declaration", "key",
-        "kind", "language", "name", "order", "parameters", "scope", "size", "tag",
+        "_members", "_plain", "_target", "_variants", "bound", "containing", "encoding", "enumerators",
+        "is_declaration", "is_scoped", "key", "kind", "language", "name", "parameters", "scope", "size", "tag",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +103,8 @@ class Type:
         self.encoding = 0  # DW_ATE_* of a base type
         self.bound = Bound()  # of an array
         self.enumerators: tuple[tuple[str, int], ...] = ()
-        self.is_declaration = False
+        self.is_declaration = self.is_scoped = False
+        self.containing: Callable[[], Type] | None = None  # the class of a pointer to a member
         self.parameters: dict[str, Type] = {}  # of a template, by name
         self._target: Type | Callable[[], Type] | None = None
         self._plain: Type | Callable[[], Type] | None = None

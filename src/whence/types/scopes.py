@@ -12,7 +12,7 @@ from whence._base.lru import Lru
 from whence.dwarf.die_reader import FLAGS
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDR_BASE, ADDRESS_SIZE, LOW, OFFSET_SIZE, VERSION
+from whence.dwarf.kernels.units import ADDR_BASE, ADDRESS_SIZE, LOW, OFFSET, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.locations import ListUnit, LocationLists
 from whence.kernels.columns import Column
@@ -271,6 +271,19 @@ class UnitReader:
                     sites.setdefault(returns, die)
             self._call_sites[function] = sites
         return self._call_sites[function]
+
+    def definition(self, key: int) -> int | None:
+        """Return the DIE with the code of a function, by the DIE that a call refers to; None if there is not one."""
+        die = self.dies.die(key)
+        if die is None or constants.DW_AT_low_pc in die.attributes:
+            return None if die is None else key
+        unit = self.dies.unit_value(die, OFFSET)
+        matches = {
+            offset
+            for offset in self.dies.functions_of(unit)[2]
+            if (each := self.dies.die(offset)) is not None and each.reference(constants.DW_AT_abstract_origin) == key
+        }
+        return matches.pop() if len(matches) == 1 else None
 
     def calls(self, function: int) -> Iterator[Die]:
         """Yield the call sites of a function and of what is inlined into it."""

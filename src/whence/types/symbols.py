@@ -55,6 +55,15 @@ class SymbolNames:
         return ""
 
 
+def value_of_symbol(file: ObjectFile, name: str) -> int | None:
+    """Return the value of a symbol; None if the file has no such symbol."""
+    with suppress(ObjectError):
+        symbols = file.symbols(".symtab")
+        index = symbols.find(name)
+        return None if index is None else symbols.value[index]
+    return None
+
+
 def by_value(values: array[int]) -> tuple[array[int], array[int]]:
     """Return values in ascending order, and the row of each."""
     count = len(values)

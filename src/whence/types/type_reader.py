@@ -119,6 +119,9 @@ class TypeReader:
             address = self.dies.unit_value(die, ADDRESS_SIZE)
             made.size = made.size or (2 * address if target.plain.kind is TypeKind.FUNCTION else address)
             made.define(target=partial(self.type_of, die))
+            containing = self.dies.target(die, constants.DW_AT_containing_type)
+            if containing:
+                made.containing = partial(self.type_at, containing)
         elif tag in STRUCTURES or tag == constants.DW_TAG_union_type:
             made.kind = TypeKind.UNION if tag == constants.DW_TAG_union_type else TypeKind.STRUCTURE
             made.is_declaration = constants.DW_AT_declaration in die.attributes
@@ -178,6 +181,7 @@ class TypeReader:
         if made.size is None:
             made.size = underlying.size
         made.encoding = underlying.encoding
+        made.is_scoped = bool(die.number(constants.DW_AT_enum_class))
         children = (key for key, tag in self.dies.below(die) if tag == constants.DW_TAG_enumerator)
         enumerators = []
         for key in islice(children, MOST_MEMBERS):

@@ -72,6 +72,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_discr = 0x15
     DW_AT_discr_value = 0x16
     DW_AT_const_value = 0x1C
+    DW_AT_containing_type = 0x1D
     DW_AT_prototyped = 0x27
     DW_AT_bit_stride = 0x2E
     DW_AT_lower_bound = 0x22
@@ -97,6 +98,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_call_line = 0x59
     DW_AT_signature = 0x69
     DW_AT_data_bit_offset = 0x6B
+    DW_AT_enum_class = 0x6D
     DW_AT_linkage_name = 0x6E
     DW_AT_str_offsets_base = 0x72
     DW_AT_addr_base = 0x73
@@ -120,6 +122,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_GNU_ranges_base = 0x2132
     DW_AT_GNU_addr_base = 0x2133
     DW_AT_GNU_discriminator = 0x2136
+    DW_AT_go_runtime_type = 0x2904
     DW_AT_LLVM_tag_offset = 0x3E03
 
 cpdef enum:  # forms (7.5.6, table 7.6)
