@@ -531,9 +531,12 @@ def is_archive(path: str | PathLike[str]) -> bool:
 
     Raises OSError, ElfError if it is not a regular file, and Unsupported for a zstd file without a zstd module.
     """
-    if not os.path.isfile(path):  # a slice or a bundle
+    if not os.path.isfile(path):  # an entry of a zip file, a slice or a bundle
         from whence.objects.opening import split_architecture
+        from whence.objects.zipped import split_entry
 
+        if split_entry(os.fspath(path))[1]:
+            return False
         path, _ = split_architecture(path)
     with open_regular(path, ElfError) as (descriptor, _):
         head = os.read(descriptor, 4)

@@ -29,6 +29,7 @@ from whence._base.streams import complain, shortened
 from whence._base.words import is_address
 from whence.cli.parser import did_you_mean
 from whence.objects.opening import BREAKPAD_MAGIC, is_object_head, split_architecture
+from whence.objects.zipped import split_entry
 
 MAGIC_SIZE = 64  # bytes that tell object files from others
 HEAD = 1 << 16  # bytes that decide
@@ -72,7 +73,7 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
     Raises WrongUse if the first word is neither a file nor a pid, or the file has no command; OSError.
     """
     path, rest = words[0], list(words[1:])
-    if not os.path.lexists(split_architecture(path)[0]):
+    if not os.path.lexists(split_architecture(path)[0]) and not split_entry(path)[1]:
         if path.isdecimal():
             return ["pid", path, *(rest or ["--stop"])]
         guess = did_you_mean(path, [*commands, "help", "--help", "--version", "--debug"])
@@ -102,6 +103,8 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
 
 def kind_of(path: str) -> InputKind:
     """Return what a file is, by its content. Raises WrongUse if no command reads it; FormatError; OSError."""
+    if split_entry(path)[1]:
+        return OBJECT
     path = split_architecture(path)[0]  # of a fat file, or of a dSYM bundle with one file
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, "data")):  # perf record --threads

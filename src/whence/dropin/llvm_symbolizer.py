@@ -51,11 +51,13 @@ TABLE = (
         ("--debug-file-directory", "--fallback-debug-path"), "debug_dirs", MANY, "search this folder for debug files"
     ),
     LlvmOption(("--debuginfod", "--no-debuginfod"), "", None, "accepted and ignored: nothing is fetched"),
-    LlvmOption(("--default-arch", "--dsym-hint"), "", TEXT, "accepted and ignored"),
+    LlvmOption(("--default-arch",), "architecture", TEXT, "of fat files, use the slice for this architecture"),
+    LlvmOption(("--dsym-hint",), "bundles", MANY, "search this dSYM bundle for debug files"),
     LlvmOption(("--dwp",), "package", TEXT, "the package of split units"),
     LlvmOption(("--demangle", "-C", "-demangle=true"), "demangle", True, "print readable names"),
     LlvmOption(("--no-demangle", "-demangle=false"), "demangle", False, "print linkage names"),
-    LlvmOption(("--dia", "--relative-address"), "", None, "accepted and ignored"),
+    LlvmOption(("--dia",), "", None, "accepted and ignored"),
+    LlvmOption(("--relative-address",), "relative", True, "addresses in PE files count from the image base"),
     LlvmOption(
         ("--filter-markup",), "filter_markup", True, "copy stdin, with LLVM's symbolizer markup replaced by names"
     ),
@@ -183,7 +185,7 @@ def apply(settings: SymbolizerSettings, option: LlvmOption, name: str, value: st
             raise UsageError(f"{name}=: expected a non-negative integer, but got '{value}'")
         setattr(settings, option.setting, 0 if negative else magnitude)  # negative numbers have no effect
     elif option.value == MANY:
-        settings.debug_dirs.append(value)
+        getattr(settings, option.setting).append(value)
     elif option.setting in ("help", "version"):
         raise Printed(usage(settings.program) if option.setting == "help" else version(settings.program))
     else:

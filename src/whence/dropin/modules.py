@@ -12,7 +12,7 @@ import re
 import sys
 from array import array
 
-from whence._base.errors import WhenceError, plain
+from whence._base.errors import MachoError, WhenceError, plain
 from whence._base.files import stamp_of, write_all
 from whence._base.forks import cached_property
 from whence._base.lru import Lru
@@ -28,6 +28,7 @@ from whence.locator.opening import open_binary
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.members import open_member
+from whence.objects.opening import architectures, files_in_bundle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ DWARF = Source.DWARF
 ARCHITECTURE = (  # after the name of a file
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
 )
+
+
+UNNAMED_SLICE = "Unknown architecture named: "
 
 
 class ApproximateFrame(Frame):
@@ -76,6 +80,11 @@ class OpenModule:
     def elf(self) -> ObjectFile | None:
         """The object file; None for an archive."""
         return self.binary.producers.elf if self.binary.producers is not None else None
+
+    @property
+    def preferred_base(self) -> int:
+        """The address from which relative addresses count: the image base of a PE file, 0 in other files."""
+        return self.elf.image_base if self.elf is not None and self.elf.format == "PE" else 0
 
     def frames(self, vaddr: int) -> Frames:
         """Return the frames by debug info, or of an archive."""
@@ -343,12 +352,20 @@ def close_module(module: OpenModule | None) -> None:
 class OpenModules:
     """The files of questions, each opened once. The least recently used files are closed if there are many."""
 
-    def __init__(self, program: str, dirs: Sequence[str], options: ReadOptions, package: str = "") -> None:
-        """Search `dirs` for debug files instead of the usual folders; `package` has split units."""
-        self._program, self._options = program, options
+    def __init__(
+        self, program: str, dirs: Sequence[str], options: ReadOptions, package: str = "", *,
+        bundles: Sequence[str] = (), architecture: str = "",
+    ) -> None:  # fmt: skip
+        """Search `dirs` for debug files instead of the usual folders.
+
+        `package` has split units, `bundles` are dSYM bundles; of fat files without an architecture in their name, the
+        slice of `architecture` is used.
+        """
+        self._program, self._options, self._architecture = program, options, architecture
         existing = [*filter(os.path.isdir, dirs)] if dirs else None  # the imitated programs accept missing folders
+        given = [bundle for bundle in bundles if files_in_bundle(bundle)]
         try:
-            self._locator = Locator(dirs=existing, files=[package] if package else ())
+            self._locator = Locator(dirs=existing, files=[package, *given] if package else given)
         except (WhenceError, OSError) as error:
             self.complain(package, error)
             self._locator = Locator(dirs=existing)
@@ -384,12 +401,27 @@ class OpenModules:
         if name == STDIN:
             return self._path_of_stdin()
         if os.path.exists(name):
-            return name, -1
+            return self._slice_of(name, self._architecture), -1
         path = re.sub(ARCHITECTURE, "", name)
         if path.endswith(")") and "(" in path and not os.path.exists(path):
             archive, _, member = path[:-1].rpartition("(")
             return open_member(archive, member)
-        return path, -1
+        return self._slice_of(path, name[len(path) + 1 :]), -1
+
+    def _slice_of(self, path: str, architecture: str) -> str:
+        """Return the name of the slice of a fat file for an architecture; the path of other files.
+
+        Raises WhenceError if the file has no such slice.
+        """
+        try:
+            names = architectures(path)
+        except OSError:  # opening the file reports that
+            return path
+        if not names:
+            return path
+        if architecture not in names:
+            raise MachoError("", None, f"fat file does not contain {architecture}" if architecture else UNNAMED_SLICE)
+        return f"{path}:{architecture}"
 
     def _path_of_stdin(self) -> tuple[str, int]:
         """Copy stdin into memory; return the copy's path and descriptor."""

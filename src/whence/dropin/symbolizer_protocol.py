@@ -132,9 +132,12 @@ class SymbolizerSettings:
         self.context = 0
         self.skip_line_zero = False
         self.adjust = 0
+        self.relative = False  # addresses in PE files count from the image base
         self.section = ""
         self.target: str | None = None  # addr2line's -b
         self.debug_dirs: list[str] = []
+        self.bundles: list[str] = []  # dSYM bundles
+        self.architecture = ""  # of fat files without one in their name
         self.package = ""  # of split units
         self.hexadecimal = False  # addresses, with or without 0x
         self.binutils = False  # questions and answers of GNU addr2line
@@ -247,7 +250,12 @@ class SymbolizerResponder:
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
         self.modules = OpenModules(
-            settings.program, settings.debug_dirs, ReadOptions(names=names, paths=paths), settings.package
+            settings.program,
+            settings.debug_dirs,
+            ReadOptions(names=names, paths=paths),
+            settings.package,
+            bundles=settings.bundles,
+            architecture=settings.architecture,
         )
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
@@ -258,7 +266,7 @@ class SymbolizerResponder:
         )  # fmt: skip
         # the form of the fast path (Replies)
         self._is_quick = self._is_plain and settings.inlines and settings.style == "LLVM" and not (
-            settings.addresses or settings.adjust or settings.hexadecimal
+            settings.addresses or settings.adjust or settings.hexadecimal or settings.relative
         )  # fmt: skip
         self._by_symbols = settings.functions == "linkage"
         self._replies: Replies | None = None  # of the file of the last question
@@ -422,7 +430,10 @@ class SymbolizerResponder:
         """Return the address to look up; None for 2^64 - 1, which callers use as an end mark."""
         if question.address is None or question.address == ADDRESS_END - 1 or not question.module:
             return None
-        return (question.address - self.settings.adjust) % ADDRESS_END
+        address = question.address - self.settings.adjust
+        if self.settings.relative and (module := self.modules[question.module]) is not None:
+            address += module.preferred_base
+        return address % ADDRESS_END
 
     def _code(self, frames: Frames, starts: Sequence[FrameStart] = ()) -> str:
         settings = self.settings

@@ -27,6 +27,7 @@ from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
 from whence.objects.elf.segments import Segment, Translation, image_base
 from whence.objects.machines import EM_WASM, machine_name
+from whence.objects.zipped import name_in_zip
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.procmap.reader import covering
@@ -380,14 +381,14 @@ class Places(Closing):
 
     def _binary(self, module: str, build_id: str) -> Binary:
         """Return the binary of a module. Raises OpenError."""
-        name = os.path.basename(module)
+        name = name_in_zip(module)
         build_id = comparable(build_id) or self._programs.get(name, ("", ""))[1]
         module = module.removeprefix(FILE_URL)
         mismatch: OpenError | None = None
         for path, binary in self._given:
             if build_id and binary.build_id and is_same(build_id, binary.build_id):
                 return binary
-            if _stem(os.path.basename(path)) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
+            if _stem(path) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
                 if not build_id or not binary.build_id:
                     return binary
                 mismatch = OpenError(
@@ -493,7 +494,7 @@ def vaddr_in(binary: Binary, number: int, holds: Holds) -> int | None:
 
 def _stem(name: str) -> str:
     """Return a file name as logs write it: kernel modules with "_", without suffixes of debug files and archives."""
-    name = os.path.basename(name)
+    name = name_in_zip(name)
     for ending in (".lidia", ".debug", ".ko"):
         name = name.removesuffix(ending)
     return name.replace("-", "_")

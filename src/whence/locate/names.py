@@ -12,8 +12,9 @@ Names are compared only if there is no build-id.
 
 from __future__ import annotations
 
-import os
 import re
+
+from whence.objects.zipped import name_in_zip
 
 # Compiled on first use: most searches are by build-id
 IMAGE = r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*"
@@ -34,10 +35,10 @@ def module_of(path: str) -> str:
 
 def same_name(file: str, mapped: str) -> bool:
     """Return True if a file may be that of a mapped path, by its name."""
-    name = os.path.basename(file).removesuffix(".lidia").removesuffix(".debug")
+    name = name_in_zip(file).removesuffix(".lidia").removesuffix(".debug")
     if is_image(mapped) and name.startswith("vmlinux"):
         return True
     module = module_of(mapped)
     if module and name.endswith(".ko") and module_of(name) == module:
         return True
-    return bool(name) and name == os.path.basename(mapped)
+    return bool(name) and name == name_in_zip(mapped)

@@ -30,6 +30,7 @@ from whence.locate.names import same_name
 from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
+from whence.objects.zipped import MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ class OwnPath:
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return
         try:
-            path = rooted.below(self.root, path) if self.root else path
+            path = below(self.root, path) if self.root else path
             candidate = identify(path, self.how)
         except (FileNotFoundError, NotADirectoryError):
             tried.append(Tried(path, self.how, Outcome.ABSENT))
@@ -297,6 +298,17 @@ class OwnPath:
             else:
                 tried.append(Tried(path, self.how, Outcome.REPLACED, candidate.difference(query)))
                 candidate.close()
+
+
+def below(root: str, path: str) -> str:
+    """Return a path below a root, with links followed inside it; also of an entry of a zip file. Raises OSError."""
+    try:
+        return rooted.below(root, path)
+    except (FileNotFoundError, NotADirectoryError):
+        file, mark, entry = path.rpartition(MARK)
+        if not file:
+            raise
+        return rooted.below(root, file) + mark + entry
 
 
 CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the build-id

@@ -60,6 +60,7 @@ from whence.locator.options import existing_folder, options_from
 from whence.objects.elf.segments import Segment
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
+from whence.objects.zipped import with_libraries
 from whence.producers import Producers
 
 TYPE_CHECKING = False
@@ -132,7 +133,8 @@ class Locator(Closing):
             build_id_dirs = DEBUG_DIRS if options.debug_dirs is None else ()
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
         self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
-        self.files = tuple(expanded(path for path in options.binaries if path not in self.binary_dirs))
+        given = (path for path in options.binaries if path not in self.binary_dirs)
+        self.files = tuple(expanded(with_libraries(given)))
         self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
         self._symbols = self._symbol_client_of(options.symbol_server)

@@ -3,6 +3,7 @@
 interface.py   what debug info, Go's tables and unwind tables are read through
 opening.py     opening a file of any format
 mapped.py      what formats other than ELF have in common
+zipped.py      object files inside zip files
 parts.py       sections, segments and symbol tables
 sized.py       symbols of formats that give them no size
 companions.py  the files that complete an object file, as its readers ask for them

@@ -1,7 +1,7 @@
 """Opening an object file of any format, recognized by its first bytes.
 
-A slice of a fat file is named `FILE:ARCHITECTURE`, such as `app:arm64`. The path of a dSYM
-bundle is that of the file in it, if there is only one.
+A slice of a fat file is named `FILE:ARCHITECTURE`, such as `app:arm64`, an object file in a zip file `ZIP!/ENTRY`. The
+path of a dSYM bundle is that of the file in it, if there is only one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from whence._base.files import open_regular, read_at
 from whence._base.mapped import MappedFile
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.members import members
+from whence.objects.zipped import MARK, read_entry, split_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def is_object_head(head: bytes) -> bool:
 
 def is_object(path: str | os.PathLike[str]) -> bool:
     """Return True if a file begins like an object file. Raises OSError; ElfError if it is not a regular file."""
+    if split_entry(os.fspath(path))[1]:
+        return True
     with open_regular(split_architecture(path)[0], ElfError) as (descriptor, _):
         return is_object_head(os.read(descriptor, HEAD))
 
@@ -134,6 +137,13 @@ def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
 def open_object(path: str | os.PathLike[str]) -> ObjectFile:
     """Map an object file, or a slice of a fat file. Raises OSError, and an ObjectError of the file's format."""
     name, architecture = split_architecture(path)
+    if MARK in name:
+        file, entry = split_entry(name)
+        if entry:
+            content = read_entry(file, entry)
+            if content.data[: len(ELF_MAGIC)] == ELF_MAGIC:
+                return ElfFile(content.data, content.name, content.mapped, content.start)
+            return object_of_bytes(content.data, content.name)
     with open_regular(name, ElfError) as (descriptor, size):
         if not size:
             raise empty_file(ElfError).in_file(name)

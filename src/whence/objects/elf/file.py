@@ -62,9 +62,9 @@ class ElfFile(ObjectFile):
 
     format = "ELF"
 
-    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
+    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
         self.path = path
-        self._mapped = mapped
+        self._mapped, self._start = mapped, start  # the offset of the bytes in the mapped file
         view = memoryview(data)
         self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
         self.size = len(self.data)
@@ -274,7 +274,7 @@ class ElfFile(ObjectFile):
         first = entry.file_offset + start
         stop = min(entry.file_offset + (entry.size if end is None else min(end, entry.size)), self.size)
         if first < stop:  # a damaged table puts sections anywhere
-            mapped.forget(first, stop)
+            mapped.forget(self._start + first, self._start + stop)
 
     # segments
 

@@ -1,0 +1,173 @@
+"""Object files inside zip files: stored and compressed, in paths of commands and logs; damaged ones, bombs."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.forge import macho
+from tests.forge.elf import Section, Symbol, build_id_note, forge
+from tests.hostile.bounds import bounded
+from whence._base.errors import ObjectError, Unsupported
+from whence.cli.dispatch import command_for
+from whence.filter import LogFilter, Places
+from whence.locate.search import FileQuery
+from whence.locator.locator import Locator
+from whence.objects.macho import MachoFile
+from whence.objects.opening import open_object
+from whence.objects.zipped import ALLOWANCE
+
+STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+ARM, X86 = "lib/arm64-v8a/libx.so", "lib/x86_64/libx.so"
+IDS = {ARM: "aa" * 20, X86: "bb" * 20}
+
+
+def library(build_id: str, name: str = "work") -> bytes:
+    text = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
+    return forge([build_id_note(build_id), text], symbols=[Symbol(name, 0x1000, 0x40)])
+
+
+@pytest.fixture(params=[STORED, DEFLATED], ids=["stored", "deflated"])
+def apk(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "base.apk"
+    with zipfile.ZipFile(path, "w", request.param) as archive:
+        archive.writestr("classes.dex", b"dex\n035\0" * 100)
+        for name, build_id in IDS.items():
+            archive.writestr(name, library(build_id))
+        archive.writestr("lib/x86_64/libonly.so", library("cc" * 20, "main_loop"))
+    return path
+
+
+def names_at(path: str, vaddr: int) -> list[str]:
+    with whence.open(path) as binary:
+        return [frame.function for frame in binary.lookup(vaddr)]
+
+
+def test_an_entry_is_opened_by_its_name_or_by_its_file_name_alone(apk: Path) -> None:
+    for entry, build_id in IDS.items():
+        for path in (f"{apk}!/{entry}", f"{apk}!{entry}"):
+            with open_object(path) as file:
+                assert (file.build_id, file.path) == (build_id, f"{apk}!/{entry}")
+            assert names_at(path, 0x1004) == ["work"]
+    assert names_at(f"{apk}!libonly.so", 0x1004) == ["main_loop"]
+
+
+def test_a_name_of_several_entries_and_a_missing_one_are_errors_that_help(apk: Path) -> None:
+    with pytest.raises(ObjectError, match=rf"2 entries are named libx.so: {ARM}, {X86}"):
+        open_object(f"{apk}!libx.so")
+    with pytest.raises(FileNotFoundError, match=r"no entry 'lib/none.so' in the zip file"):
+        open_object(f"{apk}!/lib/none.so")
+    with pytest.raises(ObjectError, match="not an ELF file"):
+        open_object(f"{apk}!/classes.dex")
+
+
+def test_a_file_with_such_a_name_is_opened_itself(apk: Path) -> None:
+    path = apk.parent / "odd!name.so"
+    path.write_bytes(library("dd" * 20))
+    with open_object(path) as file:
+        assert file.build_id == "dd" * 20
+
+
+def test_paths_of_mappings_and_given_zip_files_are_searched_by_build_id(apk: Path) -> None:
+    elsewhere = "/data/app/base.apk!/lib/arm64-v8a/libx.so"
+    with Locator() as locator:
+        found = locator.find(path=f"{apk}!/{ARM}", build_id=IDS[ARM])
+        assert found.path == f"{apk}!/{ARM}"
+        assert not locator.find(path=f"{apk}!/{ARM}", build_id=IDS[X86])
+        assert not locator.find(path=elsewhere)
+    with Locator(binaries=apk) as locator:
+        assert locator.find(path=elsewhere, build_id=IDS[X86]).path == f"{apk}!/{X86}"
+        search = locator.search(FileQuery(path="/data/app/base.apk!libonly.so"))
+        assert search.opened is not None
+        with search.opened as opened:
+            assert [frame.function for frame in opened.binary.lookup(0x1004)] == ["main_loop"]
+    with Locator(sysroot=str(apk.parent)) as locator:
+        assert locator.find(path=f"/base.apk!/{ARM}").build_id == IDS[ARM]
+
+
+def test_lines_of_tombstones_are_named(apk: Path) -> None:
+    text = (
+        f"    #00 pc 0000000000001004  {apk}!/{ARM} (offset 0x2000)\n    #01 pc 0000000000001008  base.apk!libonly.so\n"
+    )
+    with Places(Locator(binaries=apk)) as places:
+        log = LogFilter(places)
+        named = (log.feed(text.encode()) + log.finish()).decode()
+    assert [line.rpartition(" in ")[2] for line in named.splitlines()] == ["work", "main_loop"]
+
+
+def test_the_command_of_an_entry_is_that_of_object_files(apk: Path) -> None:
+    assert command_for([f"{apk}!/{ARM}", "10"]) == ["addr", f"{apk}!/{ARM}", "10"]
+
+
+def test_files_of_other_formats_are_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("app", macho.forge([macho.text()]))
+    with open_object(f"{path}!/app") as file:
+        assert isinstance(file, MachoFile)
+
+
+def test_an_entry_larger_than_the_zip_file_justifies_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.apk"
+    with zipfile.ZipFile(path, "w", DEFLATED) as archive, archive.open("lib/bomb.so", "w") as file:
+        for _ in range(ALLOWANCE // (1 << 20) + 2):
+            file.write(bytes(1 << 20))
+
+    outcome = bounded(error_of, f"{path}!/lib/bomb.so", stored=path.stat().st_size, seconds=2, megabytes=80)
+    assert "its bytes take more than 16 times its" in outcome.answer
+
+
+def error_of(name: str) -> str:
+    try:
+        open_object(name).close()
+    except ObjectError as error:
+        return str(error)
+    return ""
+
+
+def test_a_size_that_lies_is_damage_and_not_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.apk"
+    with zipfile.ZipFile(path, "w", DEFLATED) as archive:
+        archive.writestr("a.so", library("aa" * 20) + bytes(1 << 20))
+    data = bytearray(path.read_bytes())
+    entry = data.rindex(b"PK\1\2")
+    for size in (100, (1 << 21), ALLOWANCE):
+        struct.pack_into("<I", data, entry + 24, size)
+        path.write_bytes(data)
+        with pytest.raises(ObjectError, match=rf"bytes or another CRC, expected {size} bytes"):
+            open_object(f"{path}!/a.so")
+
+
+def test_encrypted_and_unknown_methods_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.apk"
+    for method, fault in ((zipfile.ZIP_LZMA, "compressed by method 14"), (zipfile.ZIP_BZIP2, "by method 12")):
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("a.so", library("aa" * 20))
+        with pytest.raises(Unsupported, match=fault):
+            open_object(f"{path}!/a.so")
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"PK\1\2") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(Unsupported, match="is encrypted"):
+        open_object(f"{path}!/a.so")
+
+
+def test_every_truncation_is_an_error(apk: Path) -> None:
+    data = apk.read_bytes()
+    for size in range(0, len(data), 41):
+        apk.write_bytes(data[:size])
+        with pytest.raises((ObjectError, OSError)):
+            open_object(f"{apk}!/{ARM}")
+    end = data.index(ARM.encode())
+    for offset in range(end - 30, end):  # the local header
+        damaged = bytearray(data)
+        damaged[offset] ^= 0xFF
+        apk.write_bytes(damaged)
+        try:
+            open_object(f"{apk}!/{ARM}").close()
+        except (ObjectError, OSError):
+            continue
