@@ -94,7 +94,7 @@ def test_a_refusal_names_the_file_and_says_what_to_do(client: TestClient, files:
     assert told.startswith("the upload: the file has no build-id")
     told = client.put("/upload/notes.txt", content=b"no ELF").json()["error"]
     assert told.startswith("notes.txt: ")
-    assert told.endswith(": upload a complete ELF file: a program, a library or a debug file")
+    assert told.endswith(": upload a complete object file: a program, a library or a debug file")
 
 
 def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: Path) -> None:

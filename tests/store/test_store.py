@@ -144,7 +144,7 @@ def test_files_that_are_cut_or_not_elf_are_refused_and_the_rest_is_kept(tmp_path
         assert "core" in found["f.core"].why
         assert [row.build_id for row in store.list()] == [files.build_id]
         (named,) = store.add(folder / "a.txt")
-        assert (named.outcome, named.why) == ("refused", "neither an ELF file nor a package of ELF files")
+        assert (named.outcome, named.why) == ("refused", "neither an object file nor a package of object files")
 
 
 def ar(members: dict[str, bytes]) -> bytes:

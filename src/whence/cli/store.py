@@ -15,6 +15,7 @@ from whence._base.streams import complain
 from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, existing_store, gibibytes
+from whence.objects.ids import DebugId, same_id
 from whence.store.names import is_id
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def configure(parser: Parser) -> None:
         subparser.usage = f"whence store {name} {usage}"
         return subparser
 
-    add = action("add", "add ELF files, folders and packages", "[STORE] PATH... [options]")
+    add = action("add", "add object files, folders and packages", "[STORE] PATH... [options]")
     add.add_argument(
         "words", nargs="*", metavar="STORE PATH", help="the store, then files, folders, .deb, .tar or .zip"
     )
@@ -132,7 +133,7 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     from whence.store import Store
 
     words = list(options.words)
-    named = len(words) > takes and (takes or not is_id(words[0].lower()))
+    named = len(words) > takes and (takes or not is_identity(words[0]))
     word = words.pop(0) if named else OWN
     location = existing_store(FROM_ENVIRONMENT if word == OWN else word, create=options.action == "add")
     return Store(location, compress=getattr(options, "compress", False)), words
@@ -183,7 +184,7 @@ def add(options: Namespace) -> int:
             report=report,
         )
     if not counts:
-        print("whence: no ELF file was found in the paths", file=sys.stderr)
+        print("whence: no object file was found in the paths", file=sys.stderr)
         return SOME_UNKNOWN
     if not options.json:
         print(", ".join(f"{count:,} {word}" for word, count in sorted(counts.items())), file=sys.stderr)
@@ -264,13 +265,20 @@ def show(options: Namespace) -> int:
     return status
 
 
+def is_identity(word: str) -> bool:
+    """Return True if a word is a build-id or a debug id, in any spelling."""
+    return is_id(same_id(word).lower()) or bool(DebugId.parse(word))
+
+
+def id_of(store: Store, word: str) -> str:
+    """Return the build-id that a build-id or a debug id means, in any spelling."""
+    debug_id = DebugId.parse(word)
+    return (store.build_id_of(debug_id.breakpad) if debug_id else "") or same_id(word).lower()
+
+
 def described(store: Store, word: str) -> list[Meta]:
     """Return what is known about a build-id, a debug id, or all build-ids with a name."""
-    from whence.store.names import DEBUG_ID
-
-    build_id = word.lower()
-    if DEBUG_ID.fullmatch(word.upper()):
-        build_id = store.build_id_of(word.upper()) or build_id
+    build_id = id_of(store, word)
     known = [store.find(build_id)] if is_id(build_id) else []
     if not any(known):
         known = [store.find(row.build_id) for row in store.list() if row.name == word]
@@ -298,14 +306,15 @@ def remove(options: Namespace) -> int:
     status = ANSWERED
     with store:
         for word in words:
-            freed = store.remove(word.lower())
+            build_id = id_of(store, word)
+            freed = store.remove(build_id)
             if not freed:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
             elif options.json:
-                print(json.dumps({"build_id": word.lower(), "removed_bytes": freed}))
+                print(json.dumps({"build_id": build_id, "removed_bytes": freed}))
             else:
-                print(f"{word.lower()}: {freed:,} bytes removed")
+                print(f"{build_id}: {freed:,} bytes removed")
     return status
 
 
@@ -382,10 +391,11 @@ def export(options: Namespace) -> int:
     status = ANSWERED
     with store:
         for word in words:
-            done = store.export(word.lower(), options.output, layouts)
+            build_id = id_of(store, word)
+            done = store.export(build_id, options.output, layouts)
             if not done:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
             for path in done:
-                print(json.dumps({"build_id": word.lower(), "path": str(path)}) if options.json else plain(path))
+                print(json.dumps({"build_id": build_id, "path": str(path)}) if options.json else plain(path))
     return status

@@ -106,6 +106,11 @@ class GsymFile(NamesFile):
         return DebugId.of_build_id(self.build_id)
 
     @property
+    def image_base(self) -> int:
+        """0, as in shared libraries: the format does not say it."""
+        return 0
+
+    @property
     def details(self) -> dict[str, str]:
         return {"GSYM version": str(self.tables.version), "functions": str(self.tables.count)}
 

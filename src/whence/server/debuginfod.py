@@ -19,8 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from whence._base.errors import WhenceError
 from whence._base.lru import Lru
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import SHT_NOBITS
+from whence.objects.opening import open_object
 from whence.server.bodies import Refusal
 from whence.server.globs import compiled
 from whence.store import Content
@@ -164,10 +163,10 @@ class SectionTables:
         try:
             with self._store.file(build_id, kind) as path:
                 if path is not None:
-                    with ElfFile.open(path) as elf:
+                    with open_object(path) as elf:
                         for section in elf.sections:
                             end = section.file_offset + section.size
-                            if section.type != SHT_NOBITS and section.size and end <= content.size:
+                            if section.in_file and section.size and end <= content.size:
                                 table.setdefault(section.name, (section.file_offset, end))
         except WhenceError:
             return None

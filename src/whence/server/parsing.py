@@ -35,19 +35,20 @@ from whence._base.errors import Mismatch, WhenceError, plain, without_file
 from whence._base.options import ReadOptions
 from whence.locate.cache import CutError, check_elf
 from whence.locate.search import FileKind, FileQuery
-from whence.objects.elf import ElfFile
+from whence.objects.opening import object_of_bytes
 from whence.producers import Producers
 from whence.profiles.formats import registry as formats
 from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine
 from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
-from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
+from whence.store.names import DEBUG_ID, DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
 from whence.store.parser import FileParser, ParseSession, stored_files
 from whence.store.quality import Quality, ScanResult, open_scan_of
 
 if TYPE_CHECKING:
     from whence.locate.sources import Candidate
+    from whence.objects.interface import ObjectFile
     from whence.server.settings import RequestLimits
     from whence.store.meta import Meta
     from whence.store.reader import StoreReader
@@ -60,10 +61,11 @@ LONGEST_NOTE, LONGEST_NAME = 1000, 200
 MAX_CANDIDATES = 16  # files of a build-id that may name a profile
 PATIENCE_SECONDS = 5.0  # for the fork server, when this process ends
 MALFORMED = "parsing failed: the worker sent a malformed reply"
-FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
+FLAGS = ("lines", "pclntab", "symtab", "dynsym", "functions")  # of Quality, in its order
 PACKAGES = (
-    "_base", "archive", "demangle", "dwarf", "flamegraph", "gopclntab", "gotrace", "kernels", "lidia", "locate",
-    "locator", "objects", "perfdata", "procmap", "profiles", "ranges", "samples", "store", "symbolize", "unwind",
+    "_base", "archive", "demangle", "dwarf", "exchange", "flamegraph", "gopclntab", "gotrace", "kernels", "lidia",
+    "locate", "locator", "objects", "pdb", "perfdata", "procmap", "profiles", "ranges", "samples", "store", "symbolize",
+    "unwind",
 )  # fmt: skip
 
 
@@ -269,12 +271,14 @@ def checked_scan(reply: dict[str, Any]) -> ScanResult:
         result = ScanResult(
             str(reply["build_id"]), tuple(FileKind(kind) for kind in reply["kinds"]),
             Quality(int(quality["units"]), *(quality[name] is True for name in FLAGS)),
-            str(reply["machine"])[:80], reply["little_endian"] is True, str(reply["alt"]),
+            str(reply["machine"])[:80], str(reply["debug_id"]), str(reply["alt"]),
             plain(str(reply["name"]))[:LONGEST_NAME],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ParseFailed(MALFORMED) from None
     if not result.kinds or any(build_id and not is_id(build_id) for build_id in (result.build_id, result.alt)):
+        raise ParseFailed(MALFORMED)
+    if (result.debug_id and not DEBUG_ID.fullmatch(result.debug_id)) or not set(result.kinds) <= {*ELF_KINDS}:
         raise ParseFailed(MALFORMED)
     return result
 
@@ -401,7 +405,7 @@ class ConfinedService:
         result, self._producers = self._stack.enter_context(open_scan_of(elf, Supplements(), 1))
         return {
             "build_id": result.build_id, "kinds": [*map(str, result.kinds)], "quality": result.quality.as_json(),
-            "machine": result.machine, "little_endian": result.little_endian, "alt": result.alt,
+            "machine": result.machine, "debug_id": result.debug_id, "alt": result.alt,
             "name": result.name,
         }  # fmt: skip
 
@@ -441,12 +445,12 @@ class ConfinedService:
         return {"ranges": archive.ranges, "alt_there": archive.alt_there, "note": archive.note}
 
 
-def mapped(descriptor: int | None) -> ElfFile:
-    """Open an ELF file by its descriptor. Raises ElfError."""
+def mapped(descriptor: int | None) -> ObjectFile:
+    """Open an object file by its descriptor. Raises ObjectError."""
     assert descriptor is not None
     if not os.fstat(descriptor).st_size:
-        return ElfFile.from_bytes(b"")
-    return ElfFile.from_bytes(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+        return object_of_bytes(b"")
+    return object_of_bytes(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
 
 
 if __name__ == "__main__":

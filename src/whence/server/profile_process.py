@@ -26,8 +26,8 @@ from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.locate.sources import Candidate, of_elf
 from whence.locator.answers import RemoteArchive
 from whence.locator.locator import Locator
-from whence.objects.elf import ElfFile
 from whence.objects.interface import ObjectFile
+from whence.objects.opening import object_of_bytes
 from whence.profiles import page_code
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
@@ -102,12 +102,12 @@ def candidate_of(answer: dict[str, Any], descriptor: int, build_id: str) -> Cand
     """Return an open file as a candidate, and close its descriptor. Raises ElfError."""
     try:
         if not os.fstat(descriptor).st_size:
-            return of_elf(ElfFile.from_bytes(b""), ServerFiles.how)
+            return of_elf(object_of_bytes(b""), ServerFiles.how)
         mapping = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     finally:
         os.close(descriptor)
     if not answer.get("archive"):
-        return of_elf(ElfFile.from_bytes(mapping, f"/{build_id}"), ServerFiles.how)
+        return of_elf(object_of_bytes(mapping, f"/{build_id}"), ServerFiles.how)
 
     def open_archive(demangle: Any) -> Binary:
         return Binary(table=lidia.from_bytes(mapping, demangle=demangle), path=f"/{build_id}")

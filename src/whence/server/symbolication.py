@@ -21,9 +21,9 @@ from whence._base.reasons import Missing
 from whence.demangle import demangle
 from whence.listing.build import CodeReader
 from whence.listing.sources import SourceOptions, Sources
-from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import image_base
 from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machine_name
+from whence.objects.opening import open_object
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
 from whence.server.settings import SYMBOLIZE
@@ -202,8 +202,8 @@ class SymbolicationEndpoints:
         for kind in (EXECUTABLE, DEBUGINFO):
             with self._server.store.file(build_id, kind) as path:
                 if path is not None:
-                    with ElfFile.open(path) as elf:
-                        base = image_base(tuple(elf.segments))
+                    with open_object(path) as elf:
+                        base = elf.image_base
                     if len(self._bases) >= CAPACITY:
                         self._bases.clear()
                     self._bases[build_id] = base
@@ -258,7 +258,7 @@ class SymbolicationEndpoints:
                 path = stack.enter_context(server.store.file(build_id, kind))
                 if path is not None:
                     with suppress(WhenceError):
-                        debug = stack.enter_context(ElfFile.open(path))
+                        debug = stack.enter_context(open_object(path))
                     break
             yield Sources(SourceOptions(fetchers=tuple(fetchers), own_paths=False), build_id, debug)
 
@@ -306,9 +306,9 @@ class SymbolicationEndpoints:
             path = stack.enter_context(store.file(build_id, EXECUTABLE))
             if path is None:
                 return {"error": f"the store has no executable of build-id {build_id}"}
-            elf = stack.enter_context(ElfFile.open(path))
+            elf = stack.enter_context(open_object(path))
             debug_path = stack.enter_context(store.file(build_id, DEBUGINFO))
-            debug = None if debug_path is None else stack.enter_context(ElfFile.open(debug_path))
+            debug = None if debug_path is None else stack.enter_context(open_object(debug_path))
             instructions = CodeReader.of_file(elf, debug, demangle=demangle).instructions(vaddr, vaddr + size)
             check_deadline()
             return {

@@ -112,7 +112,7 @@ class UploadEndpoints:
             added = self._server.store.put_received(build_id, kind, received)
         except WhenceError as error:
             name = received.origin.partition(": ")[2] or "the upload"
-            hint = error.hint or "upload a complete ELF file: a program, a library or a debug file"
+            hint = error.hint or "upload a complete object file: a program, a library or a debug file"
             raise Refusal(422, f"{name}: {without_file(error)}: {hint}") from None
         except OSError as error:
             raise storage_refusal(error, "the store failed") from None

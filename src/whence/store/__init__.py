@@ -1,6 +1,6 @@
-"""A store of ELF files and archives by build-id, in a folder or a bucket that several writers share.
+"""A store of object files and archives by build-id, in a folder or a bucket that several writers share.
 
-ELF files, folders and packages are put in; files and archives by build-id are read. The layout is debuginfod's, so that
+Object files, folders and packages are put in; files and archives by build-id are read. The layout is debuginfod's, so that
 any web server over the folder is a debuginfod (docs/store.md).
 
     store.py          Store: open and add
@@ -12,15 +12,15 @@ any web server over the folder is a debuginfod (docs/store.md).
     bucket.py         objects in a bucket: S3, Google, Azure, memory, HTTP
     places.py         opens a store by its path or address
     leases.py         the exclusive right to change a build-id, which expires
-    quality.py        the scan of an ELF file: build-id, kinds, quality of its names
+    quality.py        the scan of an object file: build-id, kinds, quality of its names
     parser.py         scans and archives a file while it is open
     outcomes.py       what happened to a file that was put
     meta.py           meta.json: the description of the files of a build-id
     archiving.py      debug file and executable as one archive
     index.py          the rows of `whence store ls`
-    intake.py         finds the ELF files in files, folders and packages
+    intake.py         finds the object files in files, folders and packages
     ingest.py         puts each of them, in this process or in child processes
-    packages.py       ELF files inside .deb, .tar and .zip packages
+    packages.py       object files inside .deb, .tar and .zip packages
     packing.py        zstd for stored files and packages, gzip for archives
     processes.py      the files that processes, core files and snapshots have mapped
     sources.py        bundles of source files

@@ -10,25 +10,30 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.options import ReadOptions
 from whence.archive.create import archive_producers
-from whence.locate.debug_files import DebugFiles, same_id
+from whence.locate.debug_files import DebugFiles, belongs, same_id
 from whence.locate.search import Outcome, Search
-from whence.objects.elf import ElfFile
+from whence.objects.companions import CompanionKind
 from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 from whence.producers import Producers
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
 
 if TYPE_CHECKING:
+    from whence.objects.parts import LinkedObject
     from whence.store.meta import Meta
     from whence.store.reader import StoreReader
 
 
+NOT_ADDED = "the path is not below a folder that was added"
+
+
 class Supplements(DebugFiles):
-    """The files that complete an ELF file of a store.
+    """The files that complete an object file of a store.
 
     `debug` is its debug file. `alt` returns the path of dwz's shared file, by build-id and name, or None. Other paths
-    in debug info are not followed, since an uploaded file could name any file of this machine; only split units below
-    `folders` are opened.
+    in files are not followed, since an uploaded file could name any file of this machine; only split units and the
+    object files of debug maps below `folders` are opened.
     """
 
     def __init__(
@@ -36,11 +41,22 @@ class Supplements(DebugFiles):
         debug: Path | str | None = None,
         alt: Callable[[str, str], Path | str | None] = lambda build_id, name: None,
         folders: Iterable[str] = (),
-        open_elf: Callable[[str], ElfFile] = ElfFile.open,
+        open_elf: Callable[[str], ObjectFile] = open_object,
     ) -> None:
         super().__init__((), [] if debug is None else [debug], open_elf=open_elf)
         self._alt = alt
         self._folders_named = list(folders)
+
+    def debug_file(self, elf: ObjectFile) -> Search:
+        if elf.format == "ELF":
+            return super().debug_file(elf)
+        search = Search(CompanionKind.DEBUG_FILE)  # other formats name the paths of their debug files
+        if elf.has_debug_info:
+            search.elf, search.path, search.how = elf, elf.path, "itself"
+            search.note(elf.path, "itself", Outcome.TAKEN)
+        else:
+            self._take(search, [(path, "given") for path in self.given], lambda one: belongs(one, elf, -1), elf.path)
+        return search
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
         return iter(())
@@ -60,16 +76,28 @@ class Supplements(DebugFiles):
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
         return Search("package of split units")
 
+    def linked_object(self, elf: ObjectFile, entry: LinkedObject) -> Search:
+        path = entry.path
+        if "\0" not in path and self._is_added(os.path.realpath(path) if self._folders_named else path):
+            return super().linked_object(elf, entry)
+        search = Search(CompanionKind.LINKED_OBJECT)
+        search.note(path, "debug map", Outcome.ABSENT, NOT_ADDED)
+        return search
+
+    def _is_added(self, path: str) -> bool:
+        """Return True if a path is below a folder that was added."""
+        return any(os.path.commonpath([path, folder]) == folder for folder in self._folders_named)
+
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
         search = Search("split unit")
         path = os.path.join(comp_dir, name)
         if "\0" in path:
             return search
         real = os.path.realpath(path) if self._folders_named else path
-        if any(os.path.commonpath([real, folder]) == folder for folder in self._folders_named):
+        if self._is_added(real):
             self._take(search, [(real, "added folder")], lambda _: "")
         else:
-            search.note(path, "debug info", Outcome.ABSENT, "the path is not below a folder that was added")
+            search.note(path, "debug info", Outcome.ABSENT, NOT_ADDED)
         return search
 
 
@@ -100,7 +128,7 @@ def make_archive(
     if main is None or is_better_alone(described):
         main, debug = debug, None
     assert main is not None
-    with ExitStack() as stack, ElfFile.open(main) as elf:
+    with ExitStack() as stack, open_object(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
         with Producers(elf, complete=finder.complete, options=ReadOptions(jobs=store.jobs)) as producers:
             return archive_of(producers, output)

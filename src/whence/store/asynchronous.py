@@ -63,7 +63,7 @@ class AsyncStore:
         return await asyncio.to_thread(self.store.list)
 
     async def open(self, build_id: str, *, demangle: bool | Callable[[str], str] = False) -> Binary:
-        """Open the archive of a build-id, or its ELF files if there is no archive."""
+        """Open the archive of a build-id, or its object files if there is no archive."""
         return await asyncio.to_thread(self.store.open, build_id, demangle=demangle)
 
     async def add(self, *paths: str | os.PathLike[str], **options: Any) -> Outcomes:

@@ -1,4 +1,4 @@
-"""Ingestion of ELF files into a store, in this process or in child processes.
+"""Ingestion of object files into a store, in this process or in child processes.
 
 An `Ingester` puts files into a store. An `IngestProcess` has a child process do it, because threads of one Python
 process slow one another down. The child gets the store and the options in its first message, then requests:
@@ -27,10 +27,9 @@ from whence._base.errors import Mismatch, WhenceError, without_file
 from whence._base.files import open_examined
 from whence._base.records import Record, values_of
 from whence.locate.search import FileKind
-from whence.procmap.build_id import read_build_id
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Outcomes, Received
-from whence.store.quality import hash_of
+from whence.store.quality import build_id_of, hash_of
 from whence.store.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class IngestStopped(BaseException):
 
 
 class Ingester:
-    """Puts ELF files into a store. Safe from several threads."""
+    """Puts object files into a store. Safe from several threads."""
 
     def __init__(self, store: StoreWriter, options: IngestOptions) -> None:
         self.store, self.options = store, options
@@ -83,7 +82,7 @@ class Ingester:
         """
         try:
             if build_id is None:
-                build_id = read_build_id(path)
+                build_id = build_id_of(path)
             if expected and build_id != expected:
                 carried = f"the file has build-id {build_id}" if build_id else "the file has no build-id"
                 raise Mismatch(f"{carried}, but {expected} was mapped").in_file(path)
@@ -151,7 +150,7 @@ class Ingester:
 
 
 class IngestProcess(Ingester):
-    """Puts ELF files into a store in a folder, in a child process. For one thread at a time, except `stop`."""
+    """Puts object files into a store in a folder, in a child process. For one thread at a time, except `stop`."""
 
     def __init__(self, store: StoreWriter, options: IngestOptions) -> None:
         super().__init__(store, options)

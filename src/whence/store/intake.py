@@ -1,4 +1,4 @@
-"""One call of `Store.add`: find the ELF files in files, folders and packages, and ingest each of them.
+"""One call of `Store.add`: find the object files in files, folders and packages, and ingest each of them.
 
 An archive is made once per build-id: at once if only one of the files has the build-id, else after all files were put.
 Files are ingested on as many threads as there are cores; if they are many and the store is a folder, each thread has a
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from whence._base import cores
 from whence._base.errors import ElfError, WhenceError
 from whence._base.files import open_examined, open_regular
-from whence.objects.elf.layout import MAGIC as ELF_MAGIC
+from whence.objects.opening import architectures, is_magic, open_object
 from whence.procmap.build_id import read_build_id
 from whence.store import packages
 from whence.store.folder import Folder
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from whence.store.writer import StoreWriter
 
 HEAD = 512  # bytes that show a package
-MANY = 48  # ELF files for which starting processes pays
+MANY = 48  # files for which starting processes pays
 PROCESSES_PER_CORE = 2  # one works while another waits for the disk
 PATIENCE_SECONDS = 0.5  # after Ctrl-C, before child processes are killed
 AHEAD = 4  # files that wait for a thread, times the number of threads
@@ -74,7 +74,7 @@ class Intake:
         self._ingesters: Sequence[Ingester] = ()  # one for each thread
 
     def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[ProcessFile] = ()) -> list[Added]:
-        """Ingest all files; return the outcome of each ELF file. Raises OSError of the store."""
+        """Ingest all files; return the outcome of each object file. Raises OSError of the store."""
         named = [os.fspath(path) for path in paths]
         tasks = [task for path in named for task in self._tasks(path)]
         self._prepare(named)
@@ -161,7 +161,7 @@ class Intake:
     # finding files
 
     def _tasks(self, path: str) -> Iterator[Callable[[], None]]:
-        """Yield a task for each file below a path. A path that is itself not an ELF file is reported."""
+        """Yield a task for each file below a path. A path that is itself not an object file is reported."""
         try:
             status = os.stat(path)
         except OSError as error:
@@ -194,19 +194,19 @@ class Intake:
             self._expected[build_id] += 1
 
     def _file(self, path: str, *, named: bool) -> None:
-        """Ingest an ELF file, or the ELF files in a package."""
+        """Ingest an object file, or the object files in a package."""
         try:
             descriptor = open_examined(path)
             with open(descriptor, "rb") as file:
                 head = file.read(HEAD)
                 size = os.fstat(descriptor).st_size
-                if head[:4] == ELF_MAGIC:
-                    self._ingest(path, size)
+                if is_magic(head[:4]):
+                    self._object(path, size)
                     return
                 kind = packages.kind_of(path, head)
                 if kind is None:
                     if named:
-                        fault = "neither an ELF file nor a package of ELF files" if size else "the file is empty"
+                        fault = "neither an object file nor a package of object files" if size else "the file is empty"
                         self._add_outcomes(Added(path, REFUSED, fault))
                     return
                 file.seek(0)
@@ -216,6 +216,15 @@ class Intake:
             if isinstance(error, OSError) and error.filename != path:
                 raise  # of the store
             self._refuse(path, error)
+
+    def _object(self, path: str, size: int) -> None:
+        """Ingest an object file, a fat file as one file for each architecture."""
+        names = architectures(path)
+        if not names:
+            self._ingest(path, size)
+        for name in names:
+            with open_object(f"{path}:{name}") as slice_of_file:
+                self._receive(io.BytesIO(slice_of_file.data), f"{path}:{name}")
 
     def _ingest_member(self, member: packages.PackageMember) -> None:
         try:

@@ -82,7 +82,7 @@ class Meta(Record):
 
     @property
     def quality(self) -> Quality:
-        """The quality of the best ELF file."""
+        """The quality of the best object file."""
         qualities = [entry.quality for kind, entry in self.files.items() if kind != ARCHIVE]
         return max(qualities, key=lambda quality: quality.rank, default=Quality())
 
@@ -162,7 +162,7 @@ def _file(members: object) -> HeldFile:
     if not isinstance(members, dict):
         raise MalformedMeta
     quality = _mapping(members, "quality")
-    flags = {name: quality.get(name) is True for name in ("lines", "pclntab", "symtab", "dynsym")}
+    flags = {name: quality.get(name) is True for name in ("lines", "pclntab", "symtab", "dynsym", "functions")}
     packing = _text(members, "packing")
     if packing not in (PLAIN, ZSTD, GZIP):
         raise MalformedMeta

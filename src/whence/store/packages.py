@@ -1,8 +1,8 @@
-"""Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, and single compressed ELF files.
+"""Packages of object files: .deb, .tar (plain, gzip, bzip2, xz, zstd), .zip, and single compressed object files.
 
-Members are read as streams; those with the magic of ELF are returned, and no file is written under a name in the
-package. Links, devices and folders are skipped. A .deb is an `ar` file (deb(5)): an eight-byte magic, then members with
-a header of 60 bytes each, padded to two; `data.tar.*` has the files.
+Members are read as streams; those with the magic of an object file are returned, and no file is written under a name in
+the package. Links, devices and folders are skipped. A .deb is an `ar` file (deb(5)): an eight-byte magic, then members
+with a header of 60 bytes each, padded to two; `data.tar.*` has the files.
 
 The members of a package may decompress to TIMES its size and ALLOWANCE more in total.
 """
@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence._base.budget import Budget
 from whence._base.errors import FormatError, Unsupported, naming, plain, shown
-from whence.objects.elf.layout import MAGIC as ELF_MAGIC
+from whence.objects.opening import is_magic
 from whence.store.packing import unpacking
 
 if TYPE_CHECKING:
     from typing import IO
 
 TIMES, ALLOWANCE = 64, 1 << 26
+MAGIC_SIZE = 4
 AR_MAGIC = b"!<arch>\n"
 AR_HEAD, AR_END = 60, b"`\n"
 AR_NAME, AR_SIZE = slice(0, 16), slice(48, 58)
@@ -65,11 +66,11 @@ class PackageMember:
         return self._budget.spent > self._budget.most
 
     @property
-    def is_elf(self) -> bool:
-        """True if the file has the magic of ELF."""
+    def is_object(self) -> bool:
+        """True if the file has the magic of an object file."""
         if self._head is None:
-            self._head = self.read(len(ELF_MAGIC))
-        return self._head == ELF_MAGIC
+            self._head = self.read(MAGIC_SIZE)
+        return is_magic(self._head)
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes. Raises PackageError."""
@@ -116,7 +117,7 @@ def kind_of(path: str, head: bytes) -> str | None:
 
 
 def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
-    """Yield the ELF files of a package; each has to be read before the next. Raises PackageError, Unsupported."""
+    """Yield the object files of a package; each has to be read before the next. Raises PackageError, Unsupported."""
     stored = os.fstat(file.fileno()).st_size
     budget = Budget("members", "unpacked bytes", stored, times=TIMES, allowance=ALLOWANCE, error=PackageError)
     with naming(path):
@@ -125,7 +126,7 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
         read = {DEB: _deb, TAR: _tar, ZIP: _zip, SINGLE: _single}[kind]
         try:
             for member in read(file, path, budget):
-                if member.is_elf:
+                if member.is_object:
                     yield member
         except OSError as error:
             if not is_of_package(error):

@@ -1,4 +1,4 @@
-"""zstd, for ELF files that are stored compressed and for packages; gzip, for archives."""
+"""zstd, for object files that are stored compressed and for packages; gzip, for archives."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class FileParser:
 
 
 def stored_files(store: StoreReader, described: Meta, stack: ExitStack) -> dict[str, Path]:
-    """Return the paths of the ELF files of a build-id, until `stack` is closed."""
+    """Return the paths of the object files of a build-id, until `stack` is closed."""
     kinds = [kind for kind in described.files if kind != ARCHIVE]
     paths = {kind: stack.enter_context(store.file(described.build_id, kind)) for kind in kinds}
     return {kind: path for kind, path in paths.items() if path is not None}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Store(StoreWriter):
-    """A store of ELF files and archives by build-id, in a folder or a bucket.
+    """A store of object files and archives by build-id, in a folder or a bucket.
 
     A context manager. Safe from several threads, and with writers in other processes. Nothing is written before the
     first file is put.
@@ -39,7 +39,7 @@ class Store(StoreWriter):
         place: A folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects.
         cache: A Cache or its folder, for files fetched from a bucket (None: temporary files).
         jobs: The number of threads (None: one per core).
-        compress: Store ELF files compressed by zstd where that pays. They are decompressed when they are read, but a
+        compress: Store object files compressed by zstd where that pays. They are decompressed when they are read, but a
             plain web server over the folder can't serve them.
         parser: Parses files that are put, and archives them (None: this process does).
     """
@@ -61,7 +61,7 @@ class Store(StoreWriter):
         return partial(type(self), self.url, cache=self._cache, jobs=self.jobs, compress=self.compress), ()
 
     def open(self, build_id: str, *, demangle: bool | Callable[[str], str] = False) -> Binary:
-        """Open the archive of a build-id, or its ELF files if there is no archive.
+        """Open the archive of a build-id, or its object files if there is no archive.
 
         Args:
             build_id: The build-id, in lowercase hex.
@@ -130,7 +130,7 @@ class Store(StoreWriter):
             wait: How long to wait for another writer of the same build-id, in seconds.
 
         Returns:
-            The outcome of each ELF file. A file that can't be read or kept has the outcome "refused".
+            The outcome of each object file. A file that can't be read or kept has the outcome "refused".
 
         Raises:
             WrongUse: The store is read-only.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence import lidia
 from whence._base.errors import WhenceError, without_file
 from whence._base.records import Record
-from whence.objects.elf import ElfFile
+from whence.objects.opening import open_object
 from whence.store import meta
 from whence.store.leases import Busy
 from whence.store.names import ARCHIVE, FILES, KINDS, file_key, folder_key, is_id, meta_key
@@ -98,7 +98,7 @@ def faults_of(path: str | os.PathLike[str] | Path, build_id: str, kind: str, *, 
                 yield from table.verify()
                 carried = table.about.build_id
         else:
-            with ElfFile.open(path) as elf:
+            with open_object(path) as elf:
                 check_complete(elf)
                 carried = elf.build_id
         if carried != ("" if by_hash else build_id):

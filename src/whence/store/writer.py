@@ -119,7 +119,7 @@ class StoreWriter(StoreReader):
         Raises:
             WrongUse: The file is larger than `limit`, or the store is read-only.
             Mismatch: The file has another build-id or kind.
-            ElfError: The file is damaged, cut off or not an ELF file.
+            ObjectError: The file is damaged, cut off or not an object file.
             OSError: The store failed.
         """
         if build_id:
@@ -497,12 +497,12 @@ class StoreWriter(StoreReader):
 def describe(state: Meta, result: ScanResult) -> None:
     """Add the result of a scan to the description of a build-id."""
     state.machine = result.machine
-    state.debug_id = DebugId.of_build_id(state.build_id, little_endian=result.little_endian).breakpad
+    state.debug_id = result.debug_id or DebugId.of_build_id(state.build_id).breakpad
     if result.alt:
         state.alt = result.alt if is_id(result.alt) else ""
 
 
 def hashes_of(described: Meta) -> tuple[str, ...]:
-    """Return the hashes of the ELF files, as `Meta.made_of` has them."""
+    """Return the hashes of the object files, as `Meta.made_of` has them."""
     files = described.files
     return tuple(files[kind].sha256 if kind in files else "" for kind in (DEBUGINFO, EXECUTABLE))

@@ -499,7 +499,7 @@ complete -c whence -n '_shtab_whence_using lidia dump' -l json -d 'print one JSO
 complete -c whence -n '_shtab_whence_using lidia dump; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a .lidia file'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a store -d 'keep debug files and archives by build-id, in a folder or a bucket'
 complete -c whence -n '_shtab_whence_using store' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a add -d 'add ELF files, folders and packages'
+complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a add -d 'add object files, folders and packages'
 complete -c whence -n '_shtab_whence_using store add' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using store add' -l by-hash -d 'add files without a build-id under their SHA-256'
 complete -c whence -n '_shtab_whence_using store add' -l pid -x -d 'add the files mapped by a process (repeatable)'
