@@ -38,6 +38,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from typing import BinaryIO
+
+    from whence.exchange.counts import SymbolCounts
 
 LIDIA, GSYM, BREAKPAD = "lidia", "gsym", "sym"
 ENDINGS = {".lidia": LIDIA, ".gsym": GSYM, ".sym": BREAKPAD}
@@ -137,7 +140,9 @@ def of_archive(path: str, output: str, to: str, began: float, demangle: bool) ->
         segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in about.segments]
         base = image_base(segments, only_code=True)
         origin = Origin(about.build_id, BreakpadModule(LINUX, cpu, debug_id, name, about.build_id), base)
-        return written(to, output, ranges_of(table), origin, table.reading, began, demangle)
+        with atomic_write(output) as out:
+            counts = write_ranges(to, out, ranges_of(table), origin, table.reading, demangle=demangle)
+        return conversion_of(to, counts, began)
 
 
 def of_object(
@@ -148,20 +153,42 @@ def of_object(
         fields = {name: getattr(options, name) for name in ReadOptions._fields}
         wanted = CreateOptions(**fields | {"demangle": False})
         created = create_from_elf(elf, output, debug_files=debug_files, options=wanted)
-        counts = created.written
+        archived = created.written
         return Conversion(
-            LIDIA, counts.functions, counts.inlined, counts.line_entries, os.stat(output).st_size,
+            LIDIA, archived.functions, archived.inlined, archived.line_entries, os.stat(output).st_size,
             time.perf_counter() - began, created.debug_file, created.problems,
         )  # fmt: skip
     with Producers(elf, complete=(debug_files or DebugFiles()).complete, options=options) as producers:
-        ranges = producers.ranges(starts=False)
-        if not len(ranges):
-            for error in producers.errors():
-                raise error
         debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
-        origin = origin_of(producers, with_stack=to == BREAKPAD)
-        result = written(to, output, ranges, origin, producers.reading, began, bool(options.demangle))
-        return replaced(result, debug_file=debug_file, problems=tuple(producers.all_problems()))
+        with atomic_write(output) as out:
+            counts = write_symbols(to, producers, out, demangle=bool(options.demangle))
+        return conversion_of(to, counts, began, debug_file, tuple(producers.all_problems()))
+
+
+def conversion_of(
+    to: str, counts: SymbolCounts, began: float, debug_file: str = "", problems: tuple[str, ...] = ()
+) -> Conversion:
+    """Return the result of writing a symbol file."""
+    seconds = time.perf_counter() - began
+    return Conversion(
+        to, counts.functions, counts.inlined, counts.lines, counts.size, seconds, debug_file, problems, counts.notes,
+        LIMITS[to],
+    )  # fmt: skip
+
+
+def write_symbols(
+    to: str, producers: Producers, out: BinaryIO, *, name: str = "", demangle: bool = True
+) -> SymbolCounts:
+    """Write the names of an open file as GSYM or Breakpad symbol file; `name` is what Breakpad calls the module.
+
+    Raises WhenceError, in particular the file's own error if it is so damaged that nothing has a name.
+    """
+    ranges = producers.ranges(starts=False)
+    if not len(ranges):
+        for error in producers.errors():
+            raise error
+    origin = origin_of(producers, name, with_stack=to == BREAKPAD)
+    return write_ranges(to, out, ranges, origin, producers.reading, demangle=demangle)
 
 
 class Origin(Record, frozen=True):
@@ -179,13 +206,13 @@ class Origin(Record, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def origin_of(producers: Producers, *, with_stack: bool) -> Origin:
+def origin_of(producers: Producers, name: str, *, with_stack: bool) -> Origin:
     """Return the origin of a file's names, with its rules for unwinding if these are written."""
     elf = producers.elf
     if isinstance(elf, BreakpadFile):
         return Origin(elf.build_id, elf.module, 0, tuple(copied_stack(elf)) if with_stack else ())
     base = image_start(elf)
-    module = module_of(elf)
+    module = module_of(elf, name)
     if not with_stack:
         return Origin(elf.build_id, module, base)
     records, formless = stack_records(elf, producers.debug_elf, base)
@@ -203,25 +230,27 @@ def image_start(elf: ObjectFile) -> int:
     return 0 if elf.has_only_names else elf.image_base
 
 
-def module_of(elf: ObjectFile) -> BreakpadModule:
-    """Return the first records of the Breakpad file of an object file. The name of a PE file is that of its PDB."""
-    path, _ = split_architecture(elf.path)
+def module_of(elf: ObjectFile, name: str) -> BreakpadModule:
+    """Return the first records of the Breakpad file of an object file.
+
+    The name of a PE file is that of its PDB; `name` replaces that of the path.
+    """
+    path, _ = split_architecture(name or elf.path)
     pdb = elf.details.get("PDB", "").replace("\\", "/")
     name = os.path.basename(pdb) or os.path.basename(path).removesuffix(".gsym")
     cpu = CPUS.get(elf.machine, UNKNOWN_CPU)
     return BreakpadModule(SYSTEMS.get(elf.format, LINUX), cpu, elf.debug_id, name, elf.code_id)
 
 
-def written(
-    to: str, output: str, ranges: Ranges, origin: Origin, reading: Callable[[], AbstractContextManager[None]],
-    began: float, demangle: bool,
-) -> Conversion:  # fmt: skip
-    """Write a table of ranges. Its names are read in `reading` blocks, which raise if a file has changed."""
+def write_ranges(
+    to: str, out: BinaryIO, ranges: Ranges, origin: Origin, reading: Callable[[], AbstractContextManager[None]], *,
+    demangle: bool,
+) -> SymbolCounts:  # fmt: skip
+    """Write a table of ranges. Its names are read in a `reading` block, which raises if a file has changed."""
     with reading():
         if to == BREAKPAD and demangle:
             demangle_names(ranges)
         flat = flatten(ranges)
-    with atomic_write(output) as out, reading():
         if to == GSYM:
             counts = write_gsym(flat, ranges.strings, out, build_id=origin.build_id)
         else:
@@ -231,7 +260,4 @@ def written(
         notes.append(f"{flat.nameless} ranges of code without a function, of which only lines are known, are left out")
     if flat.skipped:
         notes.append(f"{flat.skipped} ranges outside of functions or nested too deeply are left out")
-    return Conversion(
-        to, counts.functions, counts.inlined, counts.lines, counts.size, time.perf_counter() - began,
-        notes=tuple(notes), limits=LIMITS[to],
-    )  # fmt: skip
+    return replaced(counts, notes=tuple(notes))

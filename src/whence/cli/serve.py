@@ -33,6 +33,12 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of worker processes (1)")
     parser.add_argument("--open", action="store_true", help="open the server's page in the browser")
+    parser.add_argument(
+        "--also",
+        metavar="KINDS",
+        default="",
+        help="also make symbol files of uploads: gsym, sym (Breakpad)",
+    )
     who = parser.add_argument_group("access")
     who.add_argument(
         "--token-file", metavar="FILE", default="", help="file of tokens: each line has a SHA-256, scopes and a name"
@@ -86,6 +92,7 @@ def run(options: Namespace) -> int:
         from whence.server.access import is_loopback
         from whence.server.run import serve
         from whence.server.settings import ServerSettings
+        from whence.store.writer import symbol_kinds
     except ImportError as error:
         raise WrongUse(f"{error.name} is not installed: pip install 'whence[server]'") from None
     if options.make_token:
@@ -106,6 +113,7 @@ def run(options: Namespace) -> int:
         forward=options.forward,
         token_file=options.token_file,
         open_read=options.open_read or (local and not options.token_file),
+        also=symbol_kinds(filter(None, options.also.split(","))),
         uploads=not options.no_uploads and (local or bool(options.token_file)),
     )
 

@@ -16,7 +16,7 @@ from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, existing_store, gibibytes
 from whence.objects.ids import DebugId, same_id
-from whence.store.names import is_id
+from whence.store.names import ELF_KINDS, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,9 @@ def configure(parser: Parser) -> None:
         help="also store source files below DIR that the debug info names (repeatable)",
     )
     add.add_argument("--compress", action="store_true", help="compress files by zstd if that saves a tenth")
+    add.add_argument(
+        "--also", metavar="KINDS", default="", help="also make these symbol files: gsym, sym (Breakpad) or gsym,sym"
+    )
     add_layout_options(add, "also store copies for gdb or Pyroscope (repeatable)")
     add_json_option(add, "print one JSON object per file")
     ls = action("ls", "list the build-ids with sizes, quality and dates", "[STORE] [options]")
@@ -136,7 +139,8 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     named = len(words) > takes and (takes or not is_identity(words[0]))
     word = words.pop(0) if named else OWN
     location = existing_store(FROM_ENVIRONMENT if word == OWN else word, create=options.action == "add")
-    return Store(location, compress=getattr(options, "compress", False)), words
+    also = filter(None, getattr(options, "also", "").split(","))
+    return Store(location, compress=getattr(options, "compress", False), also=also), words
 
 
 def only_store(options: Namespace) -> Store:
@@ -294,7 +298,8 @@ def show_one(meta: Meta) -> None:
         if value:
             print(f"{name:10}  {plain(value)}")
     for kind, stored_file in meta.files.items():
-        about = "" if kind == "lidia" else f", {stored_file.quality}, from {plain(stored_file.origin) or 'unknown'}"
+        is_given = kind in ELF_KINDS
+        about = f", {stored_file.quality}, from {plain(stored_file.origin) or 'unknown'}" if is_given else ""
         packed = f" ({stored_file.stored:,} packed)" if stored_file.packing else ""
         print(f"{kind:10}  {stored_file.size:,} bytes{packed}, {day(stored_file.added)}{about}")
         if stored_file.sha256:

@@ -20,6 +20,8 @@ class FileKind(StrEnum):
     ARCHIVE = "lidia"
     DEBUGINFO = "debuginfo"
     EXECUTABLE = "executable"
+    GSYM = "gsym"  # only in stores, as Breakpad's
+    BREAKPAD = "sym"
 
 
 ALL_KINDS = (FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE)

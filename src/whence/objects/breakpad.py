@@ -70,7 +70,7 @@ NARROW = ("x86", "arm", "mips", "ppc", "wasm32", "i386", "i686", "riscv")
 LINUX, WINDOWS, MAC, WASM = "Linux", "windows", "mac", "wasm"
 SYSTEMS = {"ELF": LINUX, "PE": WINDOWS, "PDB": WINDOWS, "Mach-O": MAC, "WebAssembly": WASM}
 """Breakpad's name of the system of each format of object files."""
-GUID_SYSTEMS = (WINDOWS, MAC, "ios", "macos", WASM)  # where the build-id is the debug id's GUID
+GUID_SYSTEMS = (WINDOWS, MAC, "ios", "macos")  # where the build-id is the debug id's GUID
 
 
 class BreakpadModule(Record, frozen=True):
@@ -108,6 +108,8 @@ class BreakpadFile(NamesFile):
             return module.debug_id.guid if module.debug_id else ""
         if len(module.code_id) % 2 == 0 and is_hex(module.code_id):
             return module.code_id.lower()
+        if module.system == WASM:
+            return module.debug_id.guid if module.debug_id else ""
         return module.debug_id.start_of_build_id
 
     @property

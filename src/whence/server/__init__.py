@@ -15,6 +15,7 @@
     debuginfod.py       files, sections, sources and metadata by build-id
     globs.py            the shell patterns of /metadata
     pool.py             open archives, the least recently used is closed
+    symbol_files.py     symbol files under the paths of symbol servers
     symbolication.py    Mozilla's API: /symbolicate/v5, /source/v1
     naming.py           /symbolize, /profile, OTLP
     stacks.py           /stack: stack tokens

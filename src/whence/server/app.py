@@ -35,6 +35,7 @@ from whence.server.settings import ServerSettings
 from whence.server.stacks import StackEndpoints
 from whence.server.stalls import cut_stalled_everywhere
 from whence.server.state import Server, forwarders_of
+from whence.server.symbol_files import SymbolFileEndpoints
 from whence.server.symbolication import SymbolicationEndpoints
 from whence.server.uploads import PYROSCOPE, UploadEndpoints
 
@@ -73,6 +74,7 @@ def routes_of(server: Server, debuginfod: DebuginfodEndpoints) -> list[Route]:
     """Return the routes; the name of each is the scope that it needs."""
     health, page, uploads = HealthEndpoints(server), PageEndpoints(server), UploadEndpoints(server)
     naming, symbolication = NamingEndpoints(server), SymbolicationEndpoints(server)
+    symbol_files = SymbolFileEndpoints(server)
     build_id = "/buildid/{build_id}"
     return [
         Route("/", page.index, name="read"),
@@ -99,6 +101,7 @@ def routes_of(server: Server, debuginfod: DebuginfodEndpoints) -> list[Route]:
         Route(PYROSCOPE + "/ShouldInitiateUpload", uploads.should_initiate, name="upload", methods=["POST"]),
         Route(PYROSCOPE + "/Upload/{build_id}", uploads.upload, name="upload", methods=["POST"]),
         Route(PYROSCOPE + "/UploadFinished", uploads.finished, name="upload", methods=["POST"]),
+        Route("/{name}/{identity}/{file}", symbol_files.file, name="read", methods=["GET", "HEAD"]),
     ]
 
 

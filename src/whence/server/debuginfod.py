@@ -23,7 +23,7 @@ from whence.objects.opening import open_object
 from whence.server.bodies import Refusal
 from whence.server.globs import compiled
 from whence.store import Content
-from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
+from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, is_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,10 +54,10 @@ class DebuginfodEndpoints:
         self.tables = SectionTables(server.store)
 
     async def file(self, request: Request) -> Response:
-        """/buildid/ID/debuginfo, /executable, and /lidia, the archive."""
+        """/buildid/ID/debuginfo, /executable, /lidia (the archive), and the symbol files /gsym and /sym."""
         build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
-        if kind not in (DEBUGINFO, EXECUTABLE, ARCHIVE):
-            kinds = "debuginfo, executable, lidia, section/NAME or source/PATH"
+        if kind not in KINDS:
+            kinds = "debuginfo, executable, lidia, gsym, sym, section/NAME or source/PATH"
             raise Refusal(404, f"the last part of the path is {kinds}, not {kind[:80]!r}")
         self._server.count(request, kind)
         content = await self._server.content(request, build_id, kind)
@@ -65,7 +65,7 @@ class DebuginfodEndpoints:
             self._server.misses.note(build_id, "debuginfod")
             raise no_file(build_id, kind)
         response = send(request, content, f"{build_id}.{kind}")
-        if kind == ARCHIVE:
+        if kind not in ELF_KINDS:
             response.headers["Vary"] = "Accept-Encoding"
         return response
 

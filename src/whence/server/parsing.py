@@ -200,8 +200,8 @@ class ConfinedSession(ParseSession):
         self._scanned = True
         return checked_scan(reply)
 
-    def archive(self, described: Meta, output: BinaryIO, *, scanned: bool) -> MadeArchive:
-        """Write an archive of the files of a build-id. Raises WhenceError, OSError."""
+    def archive(self, described: Meta, output: BinaryIO, *, scanned: bool, kind: str = FileKind.ARCHIVE) -> MadeArchive:
+        """Write an archive or symbol file of the files of a build-id. Raises WhenceError, OSError."""
         with contextlib.ExitStack() as stack:
             paths: dict[str, Path] = stored_files(self._store, described, stack)
             alt = alt_in(self._store, stack)(described.alt, "") if is_id(described.alt) else None
@@ -210,7 +210,8 @@ class ConfinedSession(ParseSession):
             files = {kind: stack.enter_context(open(path, "rb")) for kind, path in paths.items()}
             message = {
                 "method": ARCHIVE, "kinds": [*map(str, files)], "alone": is_better_alone(described),
-                "alt": described.alt, "same": scanned and self._scanned and alt is None,
+                "alt": described.alt, "same": scanned and self._scanned and alt is None, "kind": str(kind),
+                "name": described.name,
             }  # fmt: skip
             reply = self._ask(message, [*(file.fileno() for file in files.values()), output.fileno()])
         try:
@@ -441,7 +442,7 @@ class ConfinedService:
                 )
                 elf = stack.enter_context(mapped(main))
                 producers = stack.enter_context(Producers(elf, complete=finder.complete, options=ReadOptions(jobs=1)))
-            archive = archive_of(producers, output)
+            archive = archive_of(producers, output, FileKind(message["kind"]), str(message["name"]))
         return {"ranges": archive.ranges, "alt_there": archive.alt_there, "note": archive.note}
 
 

@@ -66,7 +66,7 @@ class ServerSettings(Record, frozen=True):
 
     `store` is a folder or an address, `cache` a folder for fetched files. `debug_dirs` and `upstreams` are further
     sources of files. `forward` is the address of the OTLP backend. `token_file` is "" if no tokens are required; with
-    `open_read` all clients may read without a token.
+    `open_read` all clients may read without a token. `also` are the kinds of symbol files that are made of uploads.
     """
 
     store: str
@@ -78,6 +78,7 @@ class ServerSettings(Record, frozen=True):
     forward: str = ""
     token_file: str = ""
     open_read: bool = True
+    also: tuple[str, ...] = ()
     uploads: bool = True
     limits: RequestLimits = field(default_factory=RequestLimits)
 
@@ -90,6 +91,6 @@ class ServerSettings(Record, frozen=True):
     def from_environment(cls) -> ServerSettings:
         """Return the settings stored by `to_environment`. Raises KeyError if they are missing."""
         values: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
-        for name in ("debug_dirs", "upstreams", "upstream_allow"):
+        for name in ("debug_dirs", "upstreams", "upstream_allow", "also"):
             values[name] = tuple(values[name])
         return cls(**{**values, "limits": RequestLimits(**values["limits"])})

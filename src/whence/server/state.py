@@ -39,7 +39,7 @@ from whence.server.threads import RolePool
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
-from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
+from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
 from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Server:
         self.settings = settings
         self._parser = ConfinedParser(settings.limits)
         cache = Cache(settings.cache, settings.cache_bytes) if settings.cache else None
-        self.store = Store(settings.store, cache=cache, parser=self._parser)
+        self.store = Store(settings.store, cache=cache, parser=self._parser, also=settings.also)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()
@@ -146,8 +146,8 @@ class Server:
 
     async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
         """Return a file of the store, or of an upstream server; None if no server has it."""
-        gzipped = kind == ARCHIVE and accepts_gzip(request)
-        if self._is_near and (kind != ARCHIVE or gzipped):  # else it may have to be decompressed
+        gzipped = kind not in ELF_KINDS and accepts_gzip(request)
+        if self._is_near and (kind in ELF_KINDS or gzipped):  # else it may have to be decompressed
             content = self._open(build_id, kind, gzipped)
         else:
             content = await run_in_threadpool(self._open, build_id, kind, gzipped)

@@ -1,7 +1,7 @@
 """A store of object files and archives by build-id, in a folder or a bucket that several writers share.
 
-Object files, folders and packages are put in; files and archives by build-id are read. The layout is debuginfod's, so that
-any web server over the folder is a debuginfod (docs/store.md).
+Object files, folders and packages are put in; files and archives by build-id are read. The layout is debuginfod's, so
+that any web server over the folder is a debuginfod (docs/store.md).
 
     store.py          Store: open and add
     writer.py         StoreWriter: put, archive, remove; the steps of a write

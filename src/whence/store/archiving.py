@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.options import ReadOptions
 from whence.archive.create import archive_producers
+from whence.conversion import write_symbols
 from whence.locate.debug_files import DebugFiles, belongs, same_id
 from whence.locate.search import Outcome, Search
 from whence.objects.companions import CompanionKind
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
 from whence.producers import Producers
-from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
+from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, SYMBOLS, is_id
 from whence.store.outcomes import MadeArchive
 
 if TYPE_CHECKING:
@@ -119,8 +120,9 @@ def make_archive(
     files: dict[str, Path],
     output: BinaryIO,
     folders: Iterable[str] = (),
+    kind: str = ARCHIVE,
 ) -> MadeArchive:
-    """Write an archive of the files of a build-id; `folders` (real paths) may hold split units.
+    """Write an archive or symbol file of the files of a build-id; `folders` (real paths) may hold split units.
 
     Raises WhenceError if the files are too damaged, OSError.
     """
@@ -131,11 +133,16 @@ def make_archive(
     with ExitStack() as stack, open_object(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
         with Producers(elf, complete=finder.complete, options=ReadOptions(jobs=store.jobs)) as producers:
-            return archive_of(producers, output)
+            return archive_of(producers, output, kind, described.name)
 
 
-def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
-    """Write an archive of an open file, completed by Supplements. Raises WhenceError, OSError."""
+def archive_of(producers: Producers, output: BinaryIO, kind: str = ARCHIVE, name: str = "") -> MadeArchive:
+    """Write an archive or symbol file of an open file, completed by Supplements. Raises WhenceError, OSError.
+
+    `name` is the file's name, for Breakpad.
+    """
+    if kind in SYMBOLS:
+        return MadeArchive(write_symbols(kind, producers, output, name=name).functions, False)
     created = archive_producers(producers, output)
     problems = created.problems
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""

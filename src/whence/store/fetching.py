@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.errors import WhenceError
 from whence.locate.cache import ABSENT, ORIGIN, Cache, is_own, open_own
-from whence.store.names import KINDS
+from whence.locate.search import ALL_KINDS
 
 if TYPE_CHECKING:
     from whence.store.reader import StoreReader
@@ -60,7 +60,7 @@ class Fetched:
 
     def is_cached(self, build_id: str) -> bool:
         """Return True if any file of a build-id is in the cache."""
-        return any(self.cache.path(self._key(build_id, kind)).exists() for kind in KINDS)
+        return any(self.cache.path(self._key(build_id, kind)).exists() for kind in ALL_KINDS)
 
     def path(self, build_id: str, kind: str) -> Path | None:
         """Return the path of a file of a build-id; None if the store does not have it.

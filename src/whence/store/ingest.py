@@ -187,7 +187,7 @@ class IngestProcess(Ingester):
                 raise IngestStopped
             if self._child is None:
                 self._child = Child.spawn([sys.executable, "-c", CODE, *sys.path])
-                store = [self.store.url, self.store.jobs, self.store.compress]
+                store = [self.store.url, self.store.jobs, self.store.compress, list(self.store.also)]
                 with suppress(OSError):  # the request fails, too
                     send(self._child.line, {"store": store, "options": values_of(self.options)})
             return self._child
@@ -234,10 +234,10 @@ def main() -> None:
     line = parent()
     with suppress(ConnectionError):
         message, _ = receive(line, LONGEST)
-        root, jobs, compress = message["store"]
+        root, jobs, compress, also = message["store"]
         by_hash, layouts, sources, folders, wait = message["options"]
         options = IngestOptions(by_hash, tuple(layouts), tuple(sources), tuple(folders), wait)
-        with StoreWriter(root, jobs=jobs, compress=compress) as store:
+        with StoreWriter(root, jobs=jobs, compress=compress, also=also) as store:
             serve(Ingester(store, options), line)
 
 

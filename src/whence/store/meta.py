@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 
 from whence._base.records import Record, field
-from whence.store.names import ARCHIVE, KINDS
+from whence.store.names import ARCHIVE, ELF_KINDS, KINDS, SYMBOLS
 from whence.store.quality import Quality
 
 VERSION = 1
@@ -49,7 +49,7 @@ class Meta(Record):
     `files` are the files by kind. `revision` grows with each change. `made_of` are the hashes of the files that the
     archive was made of. `alt` is the build-id of dwz's shared file; `alt_there` is True if the archive includes it.
     `copies` are the keys of copies in the layouts of other programs. `note` is a problem of the archive, or the reason
-    why it is missing.
+    why it is missing. `also` are the kinds of symbol files that are made with each archive.
     """
 
     build_id: str
@@ -64,6 +64,7 @@ class Meta(Record):
     alt_there: bool = False
     copies: tuple[str, ...] = ()
     note: str = ""
+    also: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -83,7 +84,7 @@ class Meta(Record):
     @property
     def quality(self) -> Quality:
         """The quality of the best object file."""
-        qualities = [entry.quality for kind, entry in self.files.items() if kind != ARCHIVE]
+        qualities = [entry.quality for kind, entry in self.files.items() if kind in ELF_KINDS]
         return max(qualities, key=lambda quality: quality.rank, default=Quality())
 
     @property
@@ -111,6 +112,7 @@ class Meta(Record):
             "alt_there": self.alt_there,
             "copies": list(self.copies),
             "note": self.note,
+            "also": list(self.also),
         }
 
     def to_bytes(self) -> bytes:
@@ -120,7 +122,7 @@ class Meta(Record):
 
 def _file_as_json(kind: str, entry: HeldFile) -> dict[str, object]:
     members: dict[str, object] = {"size": entry.size, "sha256": entry.sha256, "added": entry.added}
-    if kind != ARCHIVE:
+    if kind in ELF_KINDS:
         members |= {"origin": entry.origin, "quality": entry.quality.as_json()}
     if entry.packing:
         members |= {"packing": entry.packing, "stored": entry.stored}
@@ -153,6 +155,7 @@ def read(content: bytes, build_id: str) -> Meta | None:
             document.get("alt_there") is True,
             _texts(document, "copies"),
             _text(document, "note"),
+            tuple(kind for kind in SYMBOLS if str(kind) in _texts(document, "also")),
         )
     except (ValueError, RecursionError, MalformedMeta):
         return None

@@ -3,6 +3,7 @@
     whence-store.json                       marks a store, with its version
     buildid/ID/debuginfo, executable        the files, named as in debuginfod's addresses (with .zst: compressed)
     buildid/ID/lidia.gz                     the archive made of them (earlier versions: lidia, not compressed)
+    buildid/ID/gsym.gz, sym.gz              the same names as GSYM and Breakpad symbol file, on request
     buildid/ID/meta.json                    the description of the files: size, hash, quality, date, origin
     debugid/DEBUGID                         a text: the build-id of this debug id (Breakpad's, Mozilla's)
     sources/ID.zip                          source files that the debug info names
@@ -37,8 +38,9 @@ DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
 
 ARCHIVE, DEBUGINFO, EXECUTABLE = FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE
 ELF_KINDS = (DEBUGINFO, EXECUTABLE)
-KINDS = (DEBUGINFO, EXECUTABLE, ARCHIVE)
-PACKED, GZIPPED = ".zst", ".gz"  # ELF files, archives
+SYMBOLS = (FileKind.GSYM, FileKind.BREAKPAD)
+KINDS = (DEBUGINFO, EXECUTABLE, ARCHIVE, *SYMBOLS)
+PACKED, GZIPPED = ".zst", ".gz"  # object files; archives and symbol files
 
 MARKER = "whence-store.json"
 FILES, DEBUG_IDS, SOURCES = "buildid/", "debugid/", "sources/"
@@ -70,7 +72,7 @@ def file_key(build_id: str, kind: str, packed: bool = False) -> str:
     """Return the key of a file of a build-id. Raises WrongUse."""
     if kind not in KINDS:
         raise WrongUse(f"the kind of a file is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind[:200]!r}")
-    suffix = GZIPPED if kind == ARCHIVE else PACKED
+    suffix = PACKED if kind in ELF_KINDS else GZIPPED
     return f"{FILES}{checked_id(build_id)}/{kind}{suffix if packed else ''}"
 
 

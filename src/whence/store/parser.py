@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.store.archiving import Supplements, alt_in, archive_of, make_archive
-from whence.store.names import ARCHIVE
+from whence.store.names import ARCHIVE, ELF_KINDS
 from whence.store.quality import open_scan
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class ParseSession:
         result, self._producers = self._stack.enter_context(open_scan(path, finder, self._jobs))
         return result
 
-    def archive(self, described: Meta, output: BinaryIO, *, scanned: bool) -> MadeArchive:
-        """Write an archive of the files of a build-id; `scanned`: they are all the scanned file.
+    def archive(self, described: Meta, output: BinaryIO, *, scanned: bool, kind: str = ARCHIVE) -> MadeArchive:
+        """Write an archive or symbol file of the files of a build-id; `scanned`: they are all the scanned file.
 
         Raises WhenceError, OSError.
         """
         if scanned and self._producers is not None:
-            return archive_of(self._producers, output)
+            return archive_of(self._producers, output, kind, described.name)
         with ExitStack() as stack:
             files = stored_files(self._store, described, stack)
-            return make_archive(self._store, described, files, output, self._folders)
+            return make_archive(self._store, described, files, output, self._folders, kind)
 
 
 class FileParser:
@@ -62,6 +62,6 @@ class FileParser:
 
 def stored_files(store: StoreReader, described: Meta, stack: ExitStack) -> dict[str, Path]:
     """Return the paths of the object files of a build-id, until `stack` is closed."""
-    kinds = [kind for kind in described.files if kind != ARCHIVE]
+    kinds = [kind for kind in described.files if kind in ELF_KINDS]
     paths = {kind: stack.enter_context(store.file(described.build_id, kind)) for kind in kinds}
     return {kind: path for kind, path in paths.items() if path is not None}

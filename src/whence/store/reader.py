@@ -21,7 +21,7 @@ from whence.store.folder import Folder
 from whence.store.index import Index
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.meta import HeldFile, Meta
-from whence.store.names import ARCHIVE, KINDS, checked_id, file_key, is_id, meta_key
+from whence.store.names import ELF_KINDS, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.packing import unpack_object
 from whence.store.places import objects_at
 from whence.store.quality import CHUNK
@@ -145,7 +145,7 @@ class StoreReader(Closing):
 
     def status(self, build_id: str, kind: str) -> Stat | None:
         """Return the key, size, date and tag of the object of a file; None if it does not exist."""
-        usual = kind == ARCHIVE  # archives are compressed, except those of earlier versions
+        usual = kind not in ELF_KINDS  # archives are compressed, except those of earlier versions
         status = self.objects.head(file_key(build_id, kind, packed=usual))
         if status is None:
             status = self.objects.head(file_key(build_id, kind, packed=not usual))
@@ -177,7 +177,8 @@ class StoreReader(Closing):
     def open_bytes(self, build_id: str, kind: str, *, gzipped: bool = False) -> Content | None:
         """Return a file of a build-id for sending: size, date, tag and ranges of bytes; None if it does not exist.
 
-        With `gzipped`, an archive that is stored compressed is sent as it is stored: `Content.encoding` is "gzip".
+        With `gzipped`, an archive or symbol file that is stored compressed is sent as it is stored: `Content.encoding`
+        is "gzip".
         """
         status = self.status(build_id, kind)
         if status is None:

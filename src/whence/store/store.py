@@ -42,6 +42,7 @@ class Store(StoreWriter):
         compress: Store object files compressed by zstd where that pays. They are decompressed when they are read, but a
             plain web server over the folder can't serve them.
         parser: Parses files that are put, and archives them (None: this process does).
+        also: Symbol files to make with each archive: "gsym", "sym" (Breakpad).
     """
 
     def __init__(
@@ -52,13 +53,16 @@ class Store(StoreWriter):
         jobs: int | None = None,
         compress: bool = False,
         parser: FileParser | None = None,
+        also: Iterable[str] = (),
     ) -> None:
-        super().__init__(location, jobs=jobs, compress=compress, parser=parser)
+        super().__init__(location, jobs=jobs, compress=compress, parser=parser, also=also)
         self._cache = cache
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return the place and the settings, with which another process opens the store."""
-        return partial(type(self), self.url, cache=self._cache, jobs=self.jobs, compress=self.compress), ()
+        return partial(
+            type(self), self.url, cache=self._cache, jobs=self.jobs, compress=self.compress, also=self.also
+        ), ()
 
     def open(self, build_id: str, *, demangle: bool | Callable[[str], str] = False) -> Binary:
         """Open the archive of a build-id, or its object files if there is no archive.

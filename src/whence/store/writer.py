@@ -6,7 +6,7 @@ them leaves a store that answers, and the next writer of the build-id completes 
     1. received into a temporary file, hashed, scanned (quality.scan)
     2. locks/ID: the lease, which excludes other writers of this build-id
     3. buildid/ID/debuginfo, executable: replaced if the new file is better
-    4. buildid/ID/lidia.gz: the archive of the files that exist now
+    4. buildid/ID/lidia.gz: the archive of the files that exist now; gsym.gz, sym.gz on request
     5. debugid/DEBUGID, copies in the layouts of other programs
     6. buildid/ID/meta.json: the description of the files
     7. index/log/NAME.json, and the lease is released
@@ -32,7 +32,18 @@ from whence.store.index import IndexRow
 from whence.store.layouts import copies_for, kind_of_copy
 from whence.store.leases import Busy, Lease
 from whence.store.meta import GZIP, PLAIN, HeldFile, Meta
-from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
+from whence.store.names import (
+    ARCHIVE,
+    DEBUGINFO,
+    ELF_KINDS,
+    EXECUTABLE,
+    KINDS,
+    SYMBOLS,
+    checked_id,
+    file_key,
+    is_id,
+    meta_key,
+)
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Received, decide
 from whence.store.packing import PAYS_BELOW, pack, pack_archive
 from whence.store.parser import FileParser, ParseSession
@@ -90,9 +101,11 @@ class StoreWriter(StoreReader):
         jobs: int | None = None,
         compress: bool = False,
         parser: FileParser | None = None,
+        also: Iterable[str] = (),
     ) -> None:
         super().__init__(location, jobs=jobs)
         self.compress = compress
+        self.also = symbol_kinds(also)
         self.parser = parser or FileParser()
         self._marked = False
 
@@ -235,6 +248,7 @@ class StoreWriter(StoreReader):
             if described.files:
                 new = copies - {*described.copies}
                 described.copies = (*described.copies, *sorted(new))
+                described.also = self._also(described)
                 with self.parser.session(self, self.jobs, folders) as session:
                     if not self._archive(lease, described, session):
                         self._copy(lease, described, new)
@@ -287,7 +301,7 @@ class StoreWriter(StoreReader):
             return described
         before = described or Meta(lease.build_id)
         state = Meta(lease.build_id, revision=before.revision, name=before.name, copies=before.copies)
-        state.by_hash = before.by_hash
+        state.by_hash, state.also = before.by_hash, before.also
         lease.keep()
         for kind in ELF_KINDS:
             with self.file(lease.build_id, kind) as path:
@@ -350,7 +364,8 @@ class StoreWriter(StoreReader):
                 state.files[kind] = entry
                 self.objects.delete(file_key(lease.build_id, kind, packed=not entry.packing))
         if archive:
-            alone = {entry.sha256 for kind, entry in state.files.items() if kind != ARCHIVE} == {new.sha256}
+            alone = {entry.sha256 for kind, entry in state.files.items() if kind in ELF_KINDS} == {new.sha256}
+            state.also = self._also(state)
             self._archive(lease, state, session, scanned=alone)
         self._commit(lease, state)
         return decisions
@@ -375,18 +390,23 @@ class StoreWriter(StoreReader):
 
     def _is_finished(self, described: Meta) -> bool:
         """Return True if the archive was made of the existing files."""
-        if described.made_of != hashes_of(described):
+        if described.made_of != hashes_of(described) or self._also(described) != described.also:
             return False
         if not described.alt or described.alt_there:
             return True
         return self.objects.head(file_key(described.alt, DEBUGINFO)) is None
+
+    def _also(self, described: Meta) -> tuple[str, ...]:
+        """Return the kinds of symbol files that a build-id has or should have."""
+        return symbol_kinds((*described.also, *self.also))
 
     def _archive(self, lease: Lease, state: Meta, session: ParseSession, *, scanned: bool = False) -> bool:
         """Make the archive and all copies unless they exist; return True if they had to be made.
 
         `scanned`: all files are the file that `session` scanned.
         """
-        if self._is_finished(state) and (state.archive is not None or state.note):
+        has_symbols = {*state.also} <= {*state.files} or bool(state.note)
+        if self._is_finished(state) and (state.archive is not None or state.note) and has_symbols:
             return False
         lease.keep()
         with self._temporary() as (out, file):
@@ -401,7 +421,7 @@ class StoreWriter(StoreReader):
             digest = hash_of(file)
             lease.check()
             if archive is not None and archive.ranges:
-                stored = self._put_archive(state.build_id, out)
+                stored = self._put_packed(state.build_id, ARCHIVE, out)
                 entry = HeldFile(out.stat().st_size, digest, added=int(time.time()))
                 state.files[ARCHIVE] = entry.packed(stored, GZIP)
             else:
@@ -411,16 +431,37 @@ class StoreWriter(StoreReader):
             self.objects.delete(file_key(state.build_id, ARCHIVE))  # of an earlier version
             state.alt_there = archive is not None and archive.alt_there
             state.made_of = hashes_of(state)
+        for kind in SYMBOLS:
+            self._symbols(lease, state, session, kind, scanned=scanned)
         self._copy(lease, state, state.copies)
         return True
 
-    def _put_archive(self, build_id: str, path: Path) -> int:
-        """Store an archive compressed; return its compressed size in bytes."""
+    def _symbols(self, lease: Lease, state: Meta, session: ParseSession, kind: FileKind, *, scanned: bool) -> None:
+        """Make a symbol file if it is requested and there is an archive; else remove it."""
+        state.files.pop(kind, None)
+        if kind in state.also and state.archive is not None:
+            lease.keep()
+            with self._temporary() as (out, file):
+                try:
+                    session.archive(state, file, scanned=scanned, kind=kind)
+                except WhenceError as error:
+                    state.note = state.note or f"{kind}: {without_file(error)}"
+                else:
+                    file.flush()
+                    file.seek(0)
+                    entry = HeldFile(out.stat().st_size, hash_of(file), added=int(time.time()))
+                    lease.check()
+                    state.files[kind] = entry.packed(self._put_packed(state.build_id, kind, out), GZIP)
+        if kind not in state.files:
+            self.objects.delete(file_key(state.build_id, kind, packed=True))
+
+    def _put_packed(self, build_id: str, kind: str, path: Path) -> int:
+        """Store an archive or symbol file compressed; return its compressed size in bytes."""
         with self._temporary() as (out, target):
             with open(path, "rb") as source, target:
                 pack_archive(source, target)
             size = out.stat().st_size
-            self.objects.put(file_key(build_id, ARCHIVE, packed=True), out, move=True)
+            self.objects.put(file_key(build_id, kind, packed=True), out, move=True)
             return size
 
     def _commit(self, lease: Lease, state: Meta) -> None:
@@ -492,6 +533,15 @@ class StoreWriter(StoreReader):
             if bundled.files and (old is None or old.size < out.stat().st_size):
                 self.objects.put(names.sources_key(build_id), out)
             return bundled
+
+
+def symbol_kinds(words: Iterable[str]) -> tuple[str, ...]:
+    """Return kinds of symbol files, each once and in a fixed order. Raises WrongUse for another word."""
+    given = {*map(str, words)}
+    unknown = given - {*map(str, SYMBOLS)}
+    if unknown:
+        raise WrongUse(f"a kind of symbol file is {' or '.join(SYMBOLS)}, not {min(unknown)[:80]!r}")
+    return tuple(kind for kind in SYMBOLS if kind in given)
 
 
 def describe(state: Meta, result: ScanResult) -> None:

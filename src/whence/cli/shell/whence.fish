@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -507,6 +507,7 @@ complete -c whence -n '_shtab_whence_using store add' -l core -xka "(__fish_comp
 complete -c whence -n '_shtab_whence_using store add' -l maps -xka "(__fish_complete_path (commandline -ct))" -d 'add the files mapped in a snapshot'
 complete -c whence -n '_shtab_whence_using store add' -l sources -xka "(__fish_complete_directories)" -d 'also store source files below DIR that the debug info names (repeatable)'
 complete -c whence -n '_shtab_whence_using store add' -l compress -d 'compress files by zstd if that saves a tenth'
+complete -c whence -n '_shtab_whence_using store add' -l also -x -d 'also make these symbol files: gsym, sym (Breakpad) or gsym,sym'
 complete -c whence -n '_shtab_whence_using store add' -l layout -xka "gdb pyroscope" -d 'also store copies for gdb or Pyroscope (repeatable)'
 complete -c whence -n '_shtab_whence_using store add' -l tenant -x -d 'tenant of Pyroscope (anonymous)'
 complete -c whence -n '_shtab_whence_using store add' -l json -d 'print one JSON object per file'
@@ -546,6 +547,7 @@ complete -c whence -n '_shtab_whence_using serve' -l port -x -d 'port to listen 
 complete -c whence -n '_shtab_whence_using serve' -l by -xka "granian uvicorn" -d 'HTTP server (default: the installed one)'
 complete -c whence -n '_shtab_whence_using serve' -l workers -x -d 'number of worker processes (1)'
 complete -c whence -n '_shtab_whence_using serve' -l open -d 'open the server'"'"'s page in the browser'
+complete -c whence -n '_shtab_whence_using serve' -l also -x -d 'also make symbol files of uploads: gsym, sym (Breakpad)'
 complete -c whence -n '_shtab_whence_using serve' -l token-file -xka "(__fish_complete_path (commandline -ct))" -d 'file of tokens: each line has a SHA-256, scopes and a name'
 complete -c whence -n '_shtab_whence_using serve' -l open-read -d 'allow everyone to read, even from other machines'
 complete -c whence -n '_shtab_whence_using serve' -l no-uploads -d 'refuse uploads'

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WhenceError
 from whence._base.records import Record
 from whence._version import __version__
-from whence.objects.elf import ElfFile
-from whence.store.names import ARCHIVE
+from whence.objects.opening import open_object
+from whence.store.names import ELF_KINDS
 
 if TYPE_CHECKING:
     from whence._base.model import Frame
@@ -184,7 +184,7 @@ def binary(
         [
             (
                 f'<a href="/buildid/{escape(described.build_id)}/{escape(kind)}">{escape(kind)}</a>', size(entry.size),
-                grade(str(entry.quality)) if kind != ARCHIVE else "", day(entry.added), escape(entry.origin),
+                grade(str(entry.quality)) if kind in ELF_KINDS else "", day(entry.added), escape(entry.origin),
             )
             for kind, entry in sorted(described.files.items())
         ],
@@ -275,7 +275,7 @@ def lines_around(data: bytes, line: int) -> list[tuple[int, str]]:
 def sections_of(path: Path) -> list[tuple[str, int, int]]:
     """Return names, vaddrs and sizes of a file's first sections; [] if it can't be read."""
     try:
-        with ElfFile.open(path) as elf:
+        with open_object(path) as elf:
             sections = elf.sections[:SECTIONS]
             return [(section.name, section.vaddr, section.size) for section in sections if section.name]
     except (WhenceError, OSError):
