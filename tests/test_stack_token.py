@@ -146,7 +146,7 @@ def named(text: str, program: Path) -> list[str]:
 
 
 def output_of(program: Path) -> str:
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program], cwd=program.parent, capture_output=True, text=True, timeout=60)
     assert done.returncode
     assert (done.stdout + done.stderr).count(stack_token.PREFIX) == 1
     return done.stdout + done.stderr
