@@ -33,20 +33,17 @@ if TYPE_CHECKING:
     from whence.locator.locator import Locator
 
 
+INTERMIXED = True
+
+
 def configure(parser: Parser) -> None:
     parser.usage = "whence listing FILE FUNCTION|ADDRESS[,END]... [options]"
     parser.add_argument(
-        "file",
-        nargs="?",
-        default="",
-        metavar="FILE",
-        help="an ELF file, a debug file or an archive; none with --pid or --core",
-    )
-    parser.add_argument(
-        "functions",
+        "words",
         nargs="+",
-        metavar="FUNCTION",
-        help="a function's name, an address in hex in a function, or START,END",
+        metavar="FILE FUNCTION",
+        help="an object file, a debug file or an archive (none with --pid and --core); then names of functions, "
+        "addresses in hex in a function, or START,END",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--pid", type=int, metavar="PID", help="take runtime addresses from this process")
@@ -79,19 +76,18 @@ def run(options: Namespace) -> int:
     """Print the listings. Return 1 if some functions do not exist, 2 if all do not."""
     if options.pid is not None or options.core is not None:
         return list_memory(options)
-    if not options.file:
+    path, *functions = options.words
+    if not functions:
         raise WrongUse("give a file and a function: whence listing FILE FUNCTION")
     with (
         locator_of(options) as locator,
-        locator.open(options.file, demangle=not options.no_demangle) as binary,
+        locator.open(path, demangle=not options.no_demangle) as binary,
         sources_of(options) as sources,
     ):
-        code = None if options.lines else code_of(options.file, binary, locator)
+        code = None if options.lines else code_of(path, binary, locator)
         if code is not None:
             need_capstone()
-        status = print_listings(
-            options, options.functions, lambda word: listing_of(word, binary, sources, code, options)
-        )
+        status = print_listings(options, functions, lambda word: listing_of(word, binary, sources, code, options))
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     return status
@@ -120,7 +116,7 @@ def print_listings(options: Namespace, words: list[str], listing_of: Callable[[s
 
 def list_memory(options: Namespace) -> int:
     """Print the listings of runtime addresses of a process or a core."""
-    words = [*filter(None, [options.file]), *options.functions]
+    words = options.words
     if options.lines:
         raise WrongUse("--lines is for files: listings of a process or a core have instructions")
     spans = {word: runtime_span(word) for word in words}

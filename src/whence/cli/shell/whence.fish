@@ -129,7 +129,7 @@ complete -c whence -n '_shtab_whence_using listing' -l cache-size -x -d 'size li
 complete -c whence -n '_shtab_whence_using listing' -l no-cache -d 'neither read nor write the cache'
 complete -c whence -n '_shtab_whence_using listing' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using listing' -s v -l verbose -d 'print every file tried and every request made'
-complete -c whence -n '_shtab_whence_using listing; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive; none with --pid or --core'
+complete -c whence -n '_shtab_whence_using listing; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an object file, a debug file or an archive (none with --pid and --core); then names of functions, addresses in hex in a function, or START,END'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a symbols -d 'list the functions of an ELF file'
 complete -c whence -n '_shtab_whence_using symbols' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using symbols' -l no-demangle -d 'print linkage names'
