@@ -119,7 +119,7 @@ def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder:
     environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
     environment["NO_COLOR"] = "1"
     found = commands(DOCS.parent / "README.md")
-    assert len(found) == 5
+    assert len(found) == 6
     for command, output in found:
         command = command.replace("add store", "add readme-store")
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
