@@ -121,7 +121,7 @@ def test_epilogues_are_recognized_by_their_instructions(offset: int, cfa: Cfa, s
         ("5b5deb005b", 0, Cfa(RBP, 56)),  # a jump inside of the function
         ("5b5d48ff2500000000", 0, Cfa(RSP, 24)),  # a jump through memory
         ("5b5dffe0", 0, Cfa(RBP, 56)),  # of a switch statement
-        ("e80000005b5dc3", 4, Cfa(RBP, 56)),  # the last byte of a call, as it is looked up for a caller
+        ("ff505b5dc3", 2, Cfa(RBP, 56)),  # the last byte of a call, as it is looked up for a caller
         ("5bf3c3", 0, Cfa(RSP, 16)),
         ("415c415dc20800", 0, Cfa(RSP, 24)),
     ],

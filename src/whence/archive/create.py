@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from os import PathLike, fspath
 
-from whence._base.errors import DwarfError, ObjectError, WhenceError
+from whence._base.errors import ObjectError, WhenceError
 from whence._base.files import atomic_write
 from whence._base.options import ReadOptions
 from whence._base.records import Record, replaced
@@ -226,10 +226,9 @@ def extra_of(elf: ObjectFile) -> Extra:
 def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
     """Return the unwind tables of a file, with .debug_frame possibly of its debug file; b"" without any.
 
-    The function table of a PE file is stored as .eh_frame.
+    The function table of a PE file and compact unwind information are stored as .eh_frame.
     """
-    from whence.unwind.encoding import encoded  # most archives have no unwind tables
-    from whence.unwind.pdata import FunctionTable
+    from whence.unwind.encoding import converted  # most archives have no unwind tables
 
     tables = []
     for name in NAMES.values():
@@ -238,10 +237,9 @@ def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
         if holder is not None and section is not None and (holder is elf or name == ".debug_frame"):
             with suppress(ObjectError):
                 tables.append(UnwindTable(name, section.vaddr, holder.content(section)))
-    function_table = FunctionTable.of_file(elf)
-    if function_table is not None:
-        with suppress(DwarfError):
-            tables.append(UnwindTable(".eh_frame", 0, encoded(function_table.fdes(), elf.bits)))
+    rows = converted(elf)
+    if rows:
+        tables.append(UnwindTable(".eh_frame", 0, rows))
     text = elf.section(".text")
     text_vaddr = text.vaddr if text is not None else 0
     return pack_unwind(elf.machine, elf.bits, elf.order == "big", text_vaddr, tables) if tables else b""

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from whence._base.errors import WhenceError
 from whence._base.window import Cursor
 from whence.objects.machines import EM_386, EM_MIPS, EM_X86_64
-from whence.unwind.cfi import CallFrames, Cfa, FrameSection, How, Rule
+from whence.unwind.cfi import CallFrames, Cfa, FrameSection, How, Rule, Target
 from whence.unwind.constants import Operation
+from whence.unwind.encoding import converted
 from whence.unwind.registers import MACHINES
 
 TYPE_CHECKING = False
@@ -122,7 +123,8 @@ def stack_records(elf: ObjectFile, debug_elf: ObjectFile, base: int) -> tuple[li
     """Return the STACK CFI records of a file, and the number of functions whose rules have no form.
 
     Addresses are relative to `base`. Functions are those of .eh_frame, and those of .debug_frame, possibly of the debug
-    file, that .eh_frame lacks. There are no records for machines that are not unwound.
+    file, that .eh_frame lacks; then those of a PE file's function table or of compact unwind information. There are no
+    records for machines that are not unwound.
     """
     machine = MACHINES.get((elf.machine, elf.bits))
     if machine is None:
@@ -133,6 +135,9 @@ def stack_records(elf: ObjectFile, debug_elf: ObjectFile, base: int) -> tuple[li
         names.setdefault(len(names), f"${machine.pc_name}")
     rules = StackRules(names, elf.bits, elf.order)
     sections = [*CallFrames.of_elf(elf).sections]
+    rows = converted(elf)
+    if rows:
+        sections.append(FrameSection(rows, 0, target=Target(elf.bits, elf.order)))
     if debug_elf is not elf:
         sections += [one for one in CallFrames.of_elf(debug_elf).sections if one.name == ".debug_frame"]
     records: list[tuple[int, bytes]] = []

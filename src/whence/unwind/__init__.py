@@ -7,6 +7,8 @@
     pdata.py         the function table of PE files as rows
     pdata_x64.py     unwind information of x64: prologues by codes, epilogues by instructions
     pdata_arm64.py   unwind information of arm64, packed or by codes
+    compact.py       compact unwind information of Mach-O files as rows
+    compact_code.py  prologues and epilogues of functions whose table describes only the body
     encoding.py      rows of any table encoded as .eh_frame, for archives
     expressions.py   evaluates DWARF expressions
     instructions.py  x86-64 and i386 code without tables, read instruction by instruction

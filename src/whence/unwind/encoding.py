@@ -1,4 +1,4 @@
-"""Rows of any table encoded as `.eh_frame`, for archives.
+"""Rows of any table encoded as `.eh_frame`, for archives and other formats.
 
 CIE   version 1, augmentation "zR" ("zRS" for functions that were interrupted), absolute addresses
 FDE   start, size, and instructions that change the rules from row to row
@@ -10,17 +10,35 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from whence._base.errors import DwarfError
 from whence._base.window import LEB_BITS, LEB_MORE
 from whence.unwind.cfi import How
+from whence.unwind.compact import CompactUnwind
 from whence.unwind.instructions import sleb
+from whence.unwind.pdata import FunctionTable
 
 if TYPE_CHECKING:
+    from whence.objects.interface import ObjectFile
     from whence.unwind.cfi import CfiRow, Cie, Fde, Rule
 
 ADVANCE_1, ADVANCE_2, ADVANCE_4 = 0x02, 0x03, 0x04  # DW_CFA_*
 RESTORE, UNDEFINED, SAME, REGISTER, DEF_CFA = 0x06, 0x07, 0x08, 0x09, 0x0C
 OFFSET_SF, DEF_CFA_SF, VAL_OFFSET_SF = 0x11, 0x12, 0x15
 ABSOLUTE = {64: 0x04, 32: 0x03}  # DW_EH_PE_udata8, DW_EH_PE_udata4
+
+
+def converted(elf: ObjectFile) -> bytes:
+    """Return the rows of a PE file's function table, or of compact unwind information; b"" without any.
+
+    Damaged entries are left out; so are all rows of a table that has too many for its size.
+    """
+    table = FunctionTable.of_file(elf) or CompactUnwind.of_file(elf)
+    if table is None:
+        return b""
+    try:
+        return encoded(table.fdes(), elf.bits)
+    except DwarfError:
+        return b""
 
 
 def encoded(fdes: Iterable[Fde], bits: int) -> bytes:

@@ -20,6 +20,7 @@ from whence.objects.opening import open_object
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
+from whence.unwind.compact import CompactUnwind
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
 from whence.unwind.pdata import FunctionTable
@@ -48,7 +49,7 @@ CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end w
 ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
 
 
-UnwindSource = SFrame | ExceptionIndex | FunctionTable  # tables other than call frame information
+UnwindSource = SFrame | ExceptionIndex | FunctionTable | CompactUnwind  # tables other than call frame information
 
 
 class Module:
@@ -177,7 +178,8 @@ class Module:
             debug = self._debug_frames()
             fde = debug.find(vaddr) if debug is not None else None
             if self._others is None:
-                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf), FunctionTable.of_file(self.elf)
+                of_elf = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
+                tables = (*of_elf, FunctionTable.of_file(self.elf), CompactUnwind.of_file(self.elf))
                 self._others = [table for table in tables if table is not None]
         for table in self._others or ():
             fde = fde or table.find(vaddr)

@@ -44,6 +44,7 @@ POP, POP_MASK, REX_B = 0x58, 0xF8, 0x41
 CALL_REL32, GROUP_5, CALL_FIELD, JUMP_FIELD = 0xE8, 0xFF, 2, 4  # opcodes; registers of a ModRM byte
 JUMPS = {0xEB: 2, 0xE9: 5}  # rel8, rel32: bytes
 BEFORE = 8  # bytes before an address
+IMAGE_LIMIT = 1 << 28  # bytes that a call may lead across
 CIE = Cie(1, -8, RIP, 0, 0, False, False, 8, memoryview(b""))
 INTERRUPTED = Cie(1, -8, RIP, 0, 0, False, True, 8, memoryview(b""))  # of functions that hardware enters
 
@@ -195,7 +196,7 @@ def with_epilogue(fde: Fde, vaddr: int, code: bytes, find: Finder) -> Fde:
 
 def ends_call(code: bytes) -> bool:
     """Return True if the bytes can end with a call: rel32, or by a register or memory."""
-    if code[-5] == CALL_REL32:
+    if code[-5] == CALL_REL32 and abs(int.from_bytes(code[-4:], "little", signed=True)) < IMAGE_LIMIT:
         return True
     return any(code[-size] == GROUP_5 and code[1 - size] >> 3 & 7 == CALL_FIELD for size in (2, 3, 4, 6, 7))
 

@@ -14,6 +14,7 @@ class FoundBy(enum.StrEnum):
     SFRAME = "sframe"
     EXIDX = "exidx"  # ARM's exception tables
     PDATA = "pdata"  # the function table of a PE file
+    COMPACT = "compact-unwind"  # that of a Mach-O file
     SIGNAL = "signal"  # interrupted by a signal: the kernel saved its registers
     FRAME_POINTER = "frame-pointer"
     INSTRUCTIONS = "instructions"  # by the pops up to a return, or the pushes since the function's start

@@ -68,7 +68,12 @@ CALL_REL32 = 0xE8  # x86: call rel32
 GROUP_5, GROUP_5_CALL = 0xFF, 2  # x86: opcode of indirect calls and its register field
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six opcode bits of bl; blr and blraa
 
-OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX, ".pdata": FoundBy.PDATA}
+OTHER_TABLES = {
+    ".sframe": FoundBy.SFRAME,
+    ".ARM.exidx": FoundBy.EXIDX,
+    ".pdata": FoundBy.PDATA,
+    "__unwind_info": FoundBy.COMPACT,
+}
 
 
 class UnwindCode(Protocol):
