@@ -11,36 +11,15 @@ import pytest
 from tests.forge import breakpad, gsym, macho
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section, Segment, build_id_note, forge
-from tests.forge.pe import CODE, DEBUG, PAGE, codeview
+from tests.forge.pe import CODE
 from tests.forge.pe import Section as PeSection
 from tests.forge.pe import Symbol as PeSymbol
 from tests.forge.pe import forge as forge_pe
-from tests.objects.wasm.test_file import custom, module
-from tests.objects.wasm.test_file import names as wasm_names
+from tests.helpers.formats import GUID, UUID, WASM_ID, program, wasm, windows
 from whence.cli import main
-from whence.objects.pe import layout
 from whence.store import Store
 from whence.store.archiving import Supplements
 from whence.store.verify import verify
-
-UUID = macho.UUID.hex()
-GUID = "232221202524272628292a2b2c2d2e2f"
-WASM_ID = "aabbccddeeff00112233445566778899"
-
-
-def program(cpu: tuple[int, int] = macho.ARM64, uuid: bytes = macho.UUID) -> bytes:
-    symbols = [macho.Symbol("_main", 0x100001000), macho.Symbol("_other", 0x100001080)]
-    return macho.forge([macho.text()], symbols=symbols, cpu=cpu, uuid=uuid)
-
-
-def windows() -> bytes:
-    record = codeview(2 * PAGE, PAGE + 0x200, b"C:\\b\\a.pdb", age=0x1B)
-    sections = [PeSection(".text", bytes(0x180), CODE), PeSection(".buildid", record, DEBUG)]
-    return forge_pe(sections, symbols=[PeSymbol("main", 0x10, 1)], directories={layout.DEBUG: (2 * PAGE, 28)})
-
-
-def wasm() -> bytes:
-    return module(custom("build_id", b"\x10" + bytes.fromhex(WASM_ID)), wasm_names((0, "first"), (1, "second")))
 
 
 @pytest.mark.parametrize(

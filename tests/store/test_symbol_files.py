@@ -10,9 +10,9 @@ import pytest
 
 import whence
 from tests.forge import breakpad
+from tests.helpers.formats import GUID, UUID, program, windows
 from tests.helpers.programs import compiled
 from tests.helpers.serving import TestClient
-from tests.store.test_formats import GUID, UUID, program, windows
 from whence._base.errors import WrongUse
 from whence.cli import main
 from whence.conversion import convert

@@ -6,7 +6,6 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,39 +13,11 @@ import pytest
 import whence
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.lines import uleb
+from tests.forge.wasm import BODY, custom, module, name, names, section
 from tests.helpers.objects import SOURCE, chains_of, code_of, damage, llvm_chains, named, tools
 from whence._base.errors import ObjectError
 from whence.objects.opening import open_object
 from whence.objects.wasm import WasmFile
-
-BODY = bytes(0x20)
-
-
-def name(text: str) -> bytes:
-    return uleb(len(text.encode())) + text.encode()
-
-
-def section(number: int, content: bytes) -> bytes:
-    return bytes([number]) + uleb(len(content)) + content
-
-
-def custom(title: str, content: bytes) -> bytes:
-    return section(0, name(title) + content)
-
-
-def names(*rows: tuple[int, str]) -> bytes:
-    listed = uleb(len(rows)) + b"".join(uleb(index) + name(text) for index, text in rows)
-    return custom("name", b"\x01" + uleb(len(listed)) + listed)
-
-
-def module(*more: bytes, bodies: int = 3, imports: Sequence[bytes] = ()) -> bytes:
-    out = b"\0asm" + struct.pack("<I", 1)
-    if imports:
-        out += section(2, uleb(len(imports)) + b"".join(imports))
-    if bodies:
-        out += section(10, uleb(bodies) + (uleb(len(BODY)) + BODY) * bodies)
-    return out + b"".join(more)
-
 
 IMPORTS = [
     name("env") + name("f") + b"\x00\x00", name("env") + name("m") + b"\x02\x01\x01\x02",
