@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from itertools import chain
 
-from whence._base.errors import ElfError, shown
+from whence._base.errors import ElfError, WrongUse, shown
 from whence._base.files import open_regular, write_all
 from whence._base.streams import STDOUT, complain, naming_stream
 from whence._base.words import STDIN, is_address, plain
@@ -39,6 +39,7 @@ PLAIN = {
     "snapshot": None,
     **LOCATOR_DEFAULTS,
 }
+WASM_FUNCTION = "wasm-function["
 ELF_MAGIC = b"\x7fELF"  # also in whence.objects.elf.layout, which archives do not need
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once, so that the text stays in the processor's caches
@@ -84,6 +85,7 @@ def configure(parser: Parser) -> None:
         "whence addr app 0x1200",
         "whence addr app main                             where a function is",
         "whence addr app.lidia --style gnu < addresses",
+        "whence addr app.wasm 'wasm-function[3]:0x7d'     a place as browsers print it",
         "whence addr app 0x1200 --binary app.debug        with a separate debug file",
         "whence addr --snapshot app.snapshot 0x55d0c0de1170",
     )
@@ -105,6 +107,8 @@ def run(options: Namespace) -> int:
     path, *words = options.words
     if words == [STDIN]:
         words = []
+    if any(WASM_FUNCTION in word for word in words):
+        words = [vaddr_in_module(path, word) for word in words]
     names = [word for word in words if not is_address(word)]
     if names:
         if len(names) < len(words):
@@ -120,6 +124,29 @@ def run(options: Namespace) -> int:
         lines = lines_of(words)
         responder.answer_lines(lines.read_ahead(), lines)
         return SOME_UNKNOWN if responder.unknown else ANSWERED
+
+
+def vaddr_in_module(path: str, word: str) -> str:
+    """Return the vaddr of a place in a WebAssembly module as browsers print it; other words unchanged.
+
+    That is `wasm-function[INDEX]:0xOFFSET`, an offset in the file, or `wasm-function[INDEX]`, the start of a function.
+    Raises WrongUse if the module has no such place, OSError, and an ObjectError.
+    """
+    import re
+
+    from whence.objects.opening import open_object
+    from whence.objects.wasm import WasmFile
+
+    match = re.search(r"wasm-function\[(\d{1,9})\](?::(0x[0-9a-fA-F]{1,8}))?$", word)
+    if match is None:
+        return word
+    with open_object(path) as file:
+        if not isinstance(file, WasmFile):
+            raise WrongUse(f"{path}: not a WebAssembly module, so {word!r} is not a place in it")
+        vaddr = file.vaddr_of(int(match[2], 16)) if match[2] else file.vaddr_of_function(int(match[1]))
+    if vaddr is None:
+        raise WrongUse(f"{path}: {word!r} is not in the module's code")
+    return f"{vaddr:#x}"
 
 
 def print_functions(path: str, names: Sequence[str], options: Namespace) -> int:

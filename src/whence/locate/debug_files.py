@@ -141,6 +141,8 @@ class DebugFiles:
             from whence.locate.pdb import pdb_files
 
             candidates += pdb_files(elf, folders_of(elf.path, self._sysroot), self._flat_folders())
+        if elf.external_debug_info:
+            candidates += self._external(elf)
         try:
             link = elf.debug_link
         except WhenceError as error:
@@ -156,6 +158,17 @@ class DebugFiles:
             if elf.format == "PE" and not search:
                 self._fetch_pdb(search, elf)
         return self._ended(search, elf)
+
+    def _external(self, elf: ObjectFile) -> Iterator[tuple[str, str]]:
+        """Yield the paths that a WebAssembly module's link to its debug info may mean; of a URL, only the file name."""
+        name = elf.external_debug_info
+        folders = folders_of(elf.path, self._sysroot)
+        if "://" not in name:
+            yield from ((inside_of(folder, name, self._sysroot), "external_debug_info") for folder in folders)
+        bare = os.path.basename(name.partition("?")[0])
+        if bare:
+            yield from ((os.path.join(folder, bare), "external_debug_info") for folder in folders)
+            yield from ((os.path.join(folder, bare), "debug folder") for folder in self._flat_folders())
 
     def alt_file(self, elf: ObjectFile) -> Search:
         """Find the supplementary file of dwz for the DWARF in `elf`; an empty search if it needs none."""

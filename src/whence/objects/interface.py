@@ -134,6 +134,11 @@ class ObjectFile(ABC):
         return None
 
     @property
+    def external_debug_info(self) -> str:
+        """The path or URL of a file with its debug info, as WebAssembly modules name it; "" if there is none."""
+        return ""
+
+    @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file that the file names. Raises ObjectError if that section is damaged."""
         return None

@@ -57,6 +57,63 @@ def test_build_id_and_links_to_debug_info_are_reported() -> None:
         assert file.details["code offset"] == hex(file.code_offset) == "0xa"
 
 
+def test_places_as_browsers_print_them_are_converted(tmp_path: Path) -> None:
+    path = tmp_path / "a.wasm"
+    path.write_bytes(module(names((1, "first"), (3, "third")), imports=IMPORTS))
+    with WasmFile.open(path) as file:
+        offset = file.file_offset_of(0x46)
+        assert [file.vaddr_of_function(index) for index in range(5)] == [None, 2, 0x23, 0x44, None]
+
+    def run(word: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "whence", "addr", str(path), word]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    words = (f"wasm-function[3]:{offset:#x}", f"http://host/a.wasm:wasm-function[9]:{offset:#x}", "wasm-function[3]")
+    for word in words:
+        code, answer, _ = run(word)
+        assert (code, answer.split()[0]) == (0, "third")
+    for word in ("wasm-function[0]", "wasm-function[3]:0x3"):
+        code, _, error = run(word)
+        assert code == 2
+        assert f"{word!r} is not in the module's code" in error
+
+
+def debug_only(build_id: bytes = b"") -> bytes:
+    root = Die(0x11, [(0x03, 0x08, "a.c")], [function("described", 2, 0x20)])
+    sections = Debug(address_size=4).unit(root).contents()
+    more = [custom("build_id", bytes([len(build_id)]) + build_id)] if build_id else []
+    return module(*more, *(custom(f".debug_{title}", data) for title, data in sections.items()), bodies=0)
+
+
+@pytest.mark.parametrize("link", ["a.debug.wasm", "debug/../a.debug.wasm", "https://host/x/a.debug.wasm?v=1"])
+def test_debug_info_in_a_file_of_its_own_is_found_by_its_link(tmp_path: Path, link: str) -> None:
+    path, other = tmp_path / "a.wasm", tmp_path / "a.debug.wasm"
+    (tmp_path / "debug").mkdir()
+    path.write_bytes(module(names((0, "named")), custom("external_debug_info", name(link))))
+    assert names_at(path, 4) == ["named"]
+    other.write_bytes(debug_only())
+    assert names_at(path, 4) == ["described"]
+    other.rename(tmp_path / "debug" / "a.debug.wasm")
+    assert names_at(path, 4) == ["named"]
+    with whence.open(path, debug_dirs=[tmp_path / "debug"]) as binary:
+        assert [frame.function for frame in binary.lookup(4)] == ["described"]
+
+
+def test_debug_info_of_another_build_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.wasm"
+    more = [custom("build_id", b"\x02ab"), custom("external_debug_info", name("d.wasm"))]
+    path.write_bytes(module(names((0, "named")), *more))
+    for build_id, expected in ((b"ab", "described"), (b"zz", "named"), (b"", "named")):
+        (tmp_path / "d.wasm").write_bytes(debug_only(build_id))
+        assert names_at(path, 4) == [expected]
+
+
+def names_at(path: Path, vaddr: int) -> list[str]:
+    with whence.open(path) as binary:
+        return [frame.function for frame in binary.lookup(vaddr)]
+
+
 def test_a_size_padded_to_five_bytes_is_read_and_a_longer_one_is_not() -> None:
     padded = b"\0asm\1\0\0\0" + b"\x0a\xe4\x80\x80\x80\x00" + uleb(3) + (uleb(len(BODY)) + BODY) * 3
     with WasmFile.from_bytes(padded) as file:

@@ -108,6 +108,18 @@ class WasmFile(MappedObject):
         except WasmError:
             return ""
 
+    @property
+    def external_debug_info(self) -> str:
+        return self._text("external_debug_info")
+
+    def vaddr_of_function(self, index: int) -> int | None:
+        """Return the vaddr of a function by its index, which counts imports; None if it has no body here.
+
+        Raises WasmError if the imports are damaged.
+        """
+        number = index - self.imports
+        return self._bodies[2 * number] if 0 <= number < len(self._bodies) // 2 else None
+
     @cached_property
     def build_id(self) -> str:
         """Return the build-id in lowercase hex, without the length before it; "" if there is none."""
@@ -126,7 +138,7 @@ class WasmFile(MappedObject):
     def details(self) -> dict[str, str]:
         facts = {
             "code offset": f"{self.code_offset:#x}" if self._code is not None else "",
-            "external debug info": self._text("external_debug_info"),
+            "external debug info": self.external_debug_info,
             "source map": self._text("sourceMappingURL"),
         }
         return {name: value for name, value in facts.items() if value}
