@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import whence
+from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.lines import uleb
 from tests.forge.wasm import BODY, custom, module, name, names, section
@@ -143,6 +144,24 @@ def test_commands_and_open_read_a_module_and_leave_out_dropped_functions(tmp_pat
         assert [frame.function for frame in binary.lookup(4)] == ["f"]
     answer = subprocess.run([*run, "explain", path, "--json"], capture_output=True, text=True, check=True)
     assert json.loads(answer.stdout)["type"] == "module, 32-bit, wasm32"
+
+
+def test_ranges_of_a_dropped_unit_do_not_wrap_around_to_other_code(tmp_path: Path) -> None:
+    debug = Debug(4, address_size=4)
+    inner = function("inner", 0, 0)
+    offset = debug.range_list((3, 0x10))
+    call = [(d.DW_AT_abstract_origin, d.DW_FORM_ref4, inner), (d.DW_AT_ranges, d.DW_FORM_sec_offset, offset)]
+    dropped = Die(
+        d.DW_TAG_subprogram,
+        [(d.DW_AT_name, d.DW_FORM_string, "dropped"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, offset)],
+        [Die(d.DW_TAG_inlined_subroutine, call)],
+    )
+    root = [(d.DW_AT_name, d.DW_FORM_string, "a.c"), (d.DW_AT_low_pc, d.DW_FORM_addr, 0xFFFFFFFF)]
+    debug.unit(Die(d.DW_TAG_compile_unit, root, [inner, dropped]))
+    path = tmp_path / "a.wasm"
+    sections = (custom(f".debug_{title}", data) for title, data in debug.contents().items())
+    path.write_bytes(module(*sections, names((0, "named"))))
+    assert names_at(path, 4) == ["named"]
 
 
 def test_truncations_flipped_bits_and_mutations_raise_only_errors_of_whence() -> None:

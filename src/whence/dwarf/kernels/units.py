@@ -431,7 +431,7 @@ def add_ranges_list(spans, file, unit, offset, owner):
             return 0
         if start == none:
             base = end
-        elif start < end:
+        elif start < end and base < none - 1:  # -1 and -2 mark dropped code, whose ranges would wrap around to others
             fault = add_code_span(spans, file, unit, base + start, base + end, owner)
     return fault
 
