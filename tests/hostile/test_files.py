@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.hostile import bounded, interrupted
-from tests.hostile.inputs import cfi, dwarf, elf, gopclntab, gotrace, lidia, names, procmap, tables
+from tests.hostile.inputs import cfi, dwarf, elf, gopclntab, gotrace, lidia, names, pdb, procmap, tables
 
 ANY = (0, 1, 3)
 UNPACKED = "unpacked bytes take more than 64 times its"
@@ -107,6 +107,15 @@ def cases() -> Iterator[Case]:
     for make in (gopclntab.line_at_every_byte, gopclntab.deep_trees, gopclntab.old_deep_trees, gopclntab.standstill,
                  gopclntab.short_functions, gopclntab.many_pieces):  # fmt: skip
         yield Case(make, "lidia create FILE -o OUT", 4, 300, (0, 3))
+
+    # PDB files: pieces of calls under calls that cover them, calls inside each other, folded code, shared long names
+    for make, said in (
+        (partial(pdb.many_pieces, 12_000), "without their inlined calls"),
+        (partial(pdb.deep_calls, 2000), ""),
+        (partial(pdb.folded, 10_000), ""),
+        (partial(pdb.long_scopes, 20_000), "names without their scope"),
+    ):
+        yield Case(make, "lidia create FILE -o OUT", 4, 200, (0,), (said,))
 
     # Archives: names, line entries and depths cost nothing to repeat
     asked = "".join(f"{16 * row:x}\n" for row in range(200)).encode()

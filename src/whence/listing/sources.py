@@ -1,6 +1,6 @@
 """Find source files, in this order.
 
-    embedded       the text in the debug info (LLVM_source)
+    embedded       the text in the debug info (LLVM_source, injected sources of a PDB file)
     git            `git cat-file` of a revision, without a work tree
     source folder  below a folder that a person gave: the path, or its last parts
     prefix         the path with one prefix replaced by another
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
@@ -25,6 +26,8 @@ from whence._base.files import read_below, read_regular
 from whence._base.forks import cached_property
 from whence._base.records import Record
 from whence.dwarf.source_files import DebugSource, LineStrings, debug_sources
+from whence.objects.pdb import PdbFile
+from whence.pdb.sources import PdbSources
 
 if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
@@ -121,12 +124,19 @@ class GitTree:
         return None
 
 
+WINDOWS_PATH = re.compile(r"[A-Za-z]:\\")
+
+
 def endings(path: str) -> list[str]:
-    """Return a path without its first 0, 1, 2, ... parts, longest first. Paths that leave their folder have none.
+    r"""Return a path without its first 0, 1, 2, ... parts, longest first. Paths that leave their folder have none.
 
     >>> endings("/build/./src/../src/a.c")
     ['build/src/a.c', 'src/a.c', 'a.c']
+    >>> endings("C:\\build\\a.c")
+    ['build/a.c', 'a.c']
     """
+    if WINDOWS_PATH.match(path):
+        path = path[2:].replace("\\", "/")
     parts = [part for part in os.path.normpath(path).split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
         return []
@@ -203,6 +213,9 @@ class Sources:
         """Return what the debug info has of files; nothing if its sections are damaged."""
         if self._debug is None:
             return {}
+        pdb = self._pdb
+        if pdb is not None:
+            return {path: DebugSource(facts.md5, facts.text) for path, facts in pdb.facts(paths).items()}
         if self._sections is None:
             content = self._debug.content
             try:
@@ -213,6 +226,11 @@ class Sources:
                 self._debug = None
                 return {}
         return debug_sources(self._sections, paths)
+
+    @cached_property
+    def _pdb(self) -> PdbSources | None:
+        """Source files of the PDB file; None for other debug info."""
+        return PdbSources(self._debug) if isinstance(self._debug, PdbFile) else None
 
     def _candidates(self, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the contents of files with the name of a path, and where each was found."""
@@ -250,6 +268,9 @@ class Sources:
         """Return what to do about a file that was not found."""
         if path in self._differing:
             return self.why_missing(path)
+        address = self._pdb.address(path) if self._pdb is not None else ""
+        if address:
+            return f"download {address} into a folder and give it with --source-dir"
         return "give --source-dir, --path-prefix OLD=NEW, --git REPO@REV, --store or --debuginfod"
 
 

@@ -6,7 +6,7 @@ from the first index on. A function's id names its scope (a string, or a class o
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free
-from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.libc.string import memchr, memcmp, memcpy
 from cython.cimports.whence.kernels.bytes import u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import append_u8
@@ -31,8 +31,8 @@ def text_at(data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.
     if offset >= size:
         text.data = cython.NULL
         return text
-    while offset + text.size < size and text.data[text.size]:
-        text.size += 1
+    end: cython.p_const_void = memchr(text.data, 0, size - offset)
+    text.size = size - offset if end == cython.NULL else cython.cast(cython.p_const_uchar, end) - text.data
     return text
 
 
