@@ -270,6 +270,8 @@ class DebugFiles:
     def _fetch(self, search: Search, build_id: str, path: str) -> None:
         """Request a debug file from stores and servers."""
         for word, fetcher in self.fetchers if build_id else ():
+            if hasattr(fetcher, "fetch_pdb"):  # a symbol server, which has no files by build-id
+                continue
             how = f"{word} {FileKind.DEBUGINFO}"
             fetched = fetcher.fetch(build_id, FileKind.DEBUGINFO, self._mapped or self._split(path)[1])
             if fetched is None:
