@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
-    from whence.listing import Listing, SourceOptions, Sources
+    from whence.listing import Listing, SourceFile, SourceOptions, Sources
     from whence.listing.build import CodeReader
     from whence.listing.model import ListingOptions
     from whence.locate.debug_files import Completion, DebugFiles
@@ -393,6 +393,12 @@ class Binary(Closing):
         elif reader is not None and reader.origin:
             out.notes.append(f"the code is from {reader.origin}")
         return out
+
+    def source_file(self, path: str, options: SourceOptions) -> SourceFile | None:
+        """Return a source file by its path in the debug info, None if it is not found."""
+        with self._code_lock:
+            self._still_open()
+            return self._sources_of(options).find(path)
 
     def _reader(self, options: ListingOptions) -> CodeReader | None:
         """Return what disassembles the code: of the executable, or in memory. None if there is no code."""

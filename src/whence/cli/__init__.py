@@ -38,6 +38,7 @@ profile_output    output options of the commands that write a profile
 profile_listing   `whence profile --list`, `--annotate`: functions by line and by instruction
 progress          a progress line on a terminal after one second
 record            `whence record`: a profile and its flame graph, by perf or by sampling
+report            `whence core --report`: a page for a bug report
 serve             `whence serve`: the server
 shrink            `whence core --shrink`: a core with only what stacks need
 snapshot          `whence addr --snapshot`: addresses of a process that has ended

@@ -25,6 +25,7 @@ from whence.cli.options import (
     locator_of,
     symbolizer_of,
 )
+from whence.cli.report import add_report_options, check_report_options, write_report
 from whence.cli.shrink import add_shrink_options, check_shrink_options, write_small_core
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
 from whence.symbolize import Core
@@ -57,6 +58,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--all-memory", action="store_true", help="with --minidump: write all memory")
     add_json_option(parser)
     add_shrink_options(parser)
+    add_report_options(parser)
     add_name_options(parser)
     add_locator_options(parser)
     parser.examples(
@@ -64,6 +66,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 --binary app --style gdb",
         "whence core app core.4711                        the same program, in gdb's order",
         "whence core core.4711 --locals                   with arguments and local variables",
+        "whence core core.4711 --report -o report.html    one page for a bug report",
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
@@ -106,6 +109,7 @@ def run(options: Namespace) -> int:
         raise WrongUse("--all-memory: only with --minidump")
     check_goroutine_options(options)
     take_program(options)
+    check_report_options(options)
     check_shrink_options(options)
     if options.shrink:
         return write_small_core(options)
@@ -139,6 +143,8 @@ def run(options: Namespace) -> int:
     tids = selected_tids("core", options.thread, [thread.tid for thread in core.threads], options.core)
     if tids == []:
         return WRONG_USE
+    if options.report:
+        return write_report(core, options, tids)
     with symbolizer_of(options) as symbolizer:
         if options.addresses:
             answers = symbolizer.symbolize(core, addresses, return_address=options.return_addresses)

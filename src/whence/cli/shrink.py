@@ -24,7 +24,7 @@ STDIN, STDOUT = "-", "/dev/stdout"
 
 def add_shrink_options(parser: ArgumentParser) -> None:
     parser.add_argument("--shrink", action="store_true", help="write a core with only what stacks need, to -o")
-    parser.add_argument("-o", "--output", metavar="FILE", help='with --shrink: the new core ("-": stdout)')
+    parser.add_argument("-o", "--output", metavar="FILE", help='with --shrink or --report: the file ("-": stdout)')
     parser.add_argument(
         "--near", type=int, metavar="BYTES", help=f"with --shrink: bytes kept at pointers in frames (default: {NEAR})"
     )
@@ -38,7 +38,11 @@ def check_shrink_options(options: Namespace) -> None:
     if not options.shrink:
         given = [
             name
-            for name, value in (("-o", options.output), ("--near", options.near), ("--redact", options.redact))
+            for name, value in (
+                ("-o", None if options.report else options.output),
+                ("--near", options.near),
+                ("--redact", options.redact),
+            )
             if value not in (None, False)
         ]
         if given:

@@ -34,7 +34,7 @@ from whence._base.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence._base.files import open_regular, stamp_of
 from whence._base.records import Record
 from whence.dumps.link_map import CoreSegments, LoadedFile, loaded_files
-from whence.dumps.process import CoreMappings, CoreThread, FileEntry
+from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, FileEntry
 from whence.objects.elf import ElfFile, Note, Segment
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
@@ -152,6 +152,31 @@ def mapped_files(elf: ElfFile) -> list[FileEntry]:
     """Return the entries of NT_FILE in order of address. Raises MapsError if it is damaged."""
     notes = (note for note in elf.notes() if note.owner == "CORE" and note.type == constants.NT_FILE)
     return sorted({entry for note in notes for entry in _mapped(elf, note)})
+
+
+def core_regions(elf: ElfFile) -> list[AddressRegion]:
+    """Return what the process had mapped, in order: segments, and parts of files without one. Raises MapsError."""
+    entries = mapped_files(elf)
+    starts = [entry.start for entry in entries]
+    regions, covered = list[AddressRegion](), [entry.start for entry in entries]
+    for segment in elf.segments:
+        if not segment.is_loaded or not segment.memory_size:
+            continue
+        permissions = sum(bit for flag, bit in PERMISSIONS if segment.flags & flag)
+        index = bisect_right(starts, segment.vaddr) - 1
+        if index >= 0 and segment.vaddr < entries[index].end:
+            entry = entries[index]
+            covered[index] = max(covered[index], segment.end)
+            offset = entry.offset + segment.vaddr - entry.start
+            regions.append(AddressRegion(segment.vaddr, segment.end, permissions, entry.name, offset))
+        else:
+            regions.append(AddressRegion(segment.vaddr, segment.end, permissions))
+    regions += [
+        AddressRegion(start, entry.end, None, entry.name, entry.offset + start - entry.start)
+        for entry, start in zip(entries, covered, strict=True)
+        if start < entry.end
+    ]
+    return sorted(regions, key=lambda region: region.start)
 
 
 def _mapped(elf: ElfFile, note: Note) -> list[FileEntry]:

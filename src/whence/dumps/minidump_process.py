@@ -23,7 +23,7 @@ from whence._base.errors import ObjectError
 from whence._base.files import stamp_of
 from whence.dumps import minidump_layout as layout
 from whence.dumps.exceptions import signal_of_exception
-from whence.dumps.process import CoreMappings, CoreThread, FileEntry, ProcessDump, ThreadState
+from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, FileEntry, ProcessDump, ThreadState
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
@@ -80,6 +80,34 @@ def minidump_dump(dump: Minidump, core: CoreMappings) -> ProcessDump:
         processor.machine, processor.bits, dump.order, dump.size, core.snapshot, dump.memory, files,
         thread_states(dump),
     )  # fmt: skip
+
+
+def minidump_regions(dump: Minidump) -> list[AddressRegion]:
+    """Return what the process had mapped, in order, as far as the dump says: maps, regions, or modules and memory."""
+    maps = dump.text(layout.MAPS)
+    if maps:
+        return [
+            AddressRegion(mapping.start, mapping.end, mapping.permissions, mapping.path, mapping.offset)
+            for mapping in parse(maps, permissions=0).mappings
+        ]
+    modules = sorted(_modules(dump), key=lambda module: module.base)
+    if not dump.regions:
+        regions = [AddressRegion(module.base, module.end, None, module.name) for module in modules]
+        regions += [AddressRegion(piece.start, piece.end) for piece in dump.memory]
+        return sorted(regions, key=lambda region: region.start)
+    bases = [module.base for module in modules]
+    regions = []
+    for region in sorted(dump.regions):
+        if not region.state & layout.MEM_COMMIT:
+            continue
+        permissions = READ if region.protection & layout.PAGE_READABLE else 0
+        permissions |= WRITE if region.protection & layout.PAGE_WRITABLE else 0
+        permissions |= EXECUTE if region.protection & layout.PAGE_EXECUTE else 0
+        index = bisect_right(bases, region.start) - 1
+        module = modules[index] if index >= 0 and region.start < modules[index].end else None
+        name, offset = ("", 0) if module is None else (module.name, region.start - module.base)
+        regions.append(AddressRegion(region.start, region.start + region.size, permissions, name, offset))
+    return regions
 
 
 def base_name(path: str) -> str:

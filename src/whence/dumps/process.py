@@ -51,6 +51,16 @@ class FileEntry(NamedTuple):
     name: str
 
 
+class AddressRegion(NamedTuple):
+    """Addresses [start, end) that the process had mapped: bits READ, WRITE, EXECUTE (None: unknown), and the file."""
+
+    start: int
+    end: int
+    permissions: int | None = None
+    path: str = ""
+    offset: int = 0
+
+
 class MemoryRange(NamedTuple):
     """Memory of the process from `start`, as far as the dump has it."""
 

@@ -10,16 +10,16 @@ for stack in core.stacks():
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse
 from whence._base.files import atomic_write, stamp_of
-from whence.dumps.core import read_core
+from whence.dumps.core import core_regions, read_core
 from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
-from whence.dumps.minidump_process import minidump_dump, read_minidump
+from whence.dumps.minidump_process import minidump_dump, minidump_regions, read_minidump
 from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
@@ -31,7 +31,7 @@ from whence.unwind.to_minidump import write_core_minidump
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
-    from whence.dumps.process import CoreThread, ProcessDump
+    from whence.dumps.process import AddressRegion, CoreThread, ProcessDump
     from whence.locator.locator import Locator
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
@@ -127,6 +127,20 @@ class Core(Snapshot):
             fault = f"the dump does not have the {size} bytes at {address:#x}"
             raise MapsError("", None, fault, path=self.path)
         return content
+
+    def read_available(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return memory at (address, size) pairs, as far as the dump has it. Raises OSError, WhenceError."""
+        with self._opened() as dump:
+            return [dump.read(address, size) for address, size in ranges]
+
+    def regions(self) -> list[AddressRegion]:
+        """Return what the process had mapped, in order of address, as far as the dump says. Raises like `read`."""
+        self._check_unchanged()
+        if self.minidump is not None:
+            with Minidump.open(self.path) as dump:
+                return minidump_regions(dump)
+        with ElfFile.open(self.path) as elf:
+            return core_regions(elf)
 
     def save_minidump(
         self, path: str | os.PathLike[str], locator: Locator | None = None, *, all_memory: bool = False

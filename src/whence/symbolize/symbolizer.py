@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from whence.binary import Binary
-    from whence.listing import Listing, SourceOptions
+    from whence.listing import Listing, SourceFile, SourceOptions
     from whence.listing.model import ListingOptions
     from whence.locator.coerce import Places
     from whence.locator.locator import Locator
@@ -194,6 +194,13 @@ class Symbolizer(Closing):
             reason = ": ".join(filter(None, [answer.reason.sentence if answer.reason else "", answer.detail]))
             raise LookupError(f"{address:#x}: no function is known there ({reason}): give START,END")
         return generated_listing(memory, span, lambda vaddr: self.symbolize(pid, [vaddr])[0], options)
+
+    def source_file(
+        self, process: int | ProcessView, mapping: Mapping, path: str, options: SourceOptions
+    ) -> SourceFile | None:
+        """Return a source file of the binary of a mapping, None if it is not found. Raises WhenceError."""
+        with self._binary_of(_whose(process), mapping) as binary:
+            return binary.source_file(path, options)
 
     @contextmanager
     def _binary_of(self, process: int | ProcessView, mapping: Mapping) -> Iterator[Binary]:
