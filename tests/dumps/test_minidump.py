@@ -170,7 +170,7 @@ def test_mappings_of_linux_have_the_build_ids_of_modules() -> None:
     ]  # fmt: skip
     in_file, in_archive = process.snapshot.file_of[:2]
     assert in_file is not None
-    assert not in_file.is_image
+    assert in_file.is_image
     assert in_archive is not None
     assert in_archive.is_image
 

@@ -1,11 +1,11 @@
 """A minidump as a process that has ended: its mappings and their files, its memory and its threads.
 
-    Linux maps    the mappings of the process with offsets in the files, where the dump has them
-    modules       otherwise a mapping for each module, with offsets from its base address
+    Linux maps    the mappings of the process, if the dump has them
+    modules       otherwise a mapping for each module
     memory info   executable memory outside of modules: generated code
 
-The build-id of a file is that of the module in its mappings. A module without one is identified by a file that was
-given or is at its path: a PE file by its time stamp and size, another one by its name alone (`unproved`).
+Mappings of modules have offsets from the base address of the module. A module without a build-id is identified by a
+file that was given or is at its path: a PE file by its time stamp and size, others by name alone (`unproved`).
 """
 
 from __future__ import annotations
@@ -161,6 +161,7 @@ def _of_maps(
     modules = sorted(_modules(dump), key=lambda module: module.base)
     bases = [module.base for module in modules]
     files: dict[tuple[str, int], SnapshotFile] = {}
+    images: dict[int, SnapshotFile] = {}
     first: tuple[str, int] = "", 0
     for mapping in parsed.mappings:
         key = mapping.path, mapping.inode
@@ -173,19 +174,23 @@ def _of_maps(
             continue
         index = bisect_right(bases, mapping.start) - 1
         module = modules[index] if index >= 0 and modules[index].base >= first[1] else None
-        if module is not None and base_name(module.name) != base_name(mapping.path):
-            file = _snapshot_file(dump, module, programs, sysroot)  # a library inside a file, such as an APK
-            yield _image_mapping(module.name, module.base, mapping.start, mapping.end, file), file
+        if module is not None:
+            is_own = base_name(module.name) == base_name(mapping.path)  # or a library inside a file, such as an APK
+            if module.base not in images:
+                named = module._replace(name=mapping.path) if is_own else module
+                images[module.base] = _snapshot_file(dump, named, programs, sysroot)
+            file = images[module.base]
+            image = _image_mapping(file.path, module.base, mapping.start, mapping.end, file)
+            yield image._replace(permissions=mapping.permissions, kind=mapping.kind, deleted=mapping.deleted), file
             continue
         if key not in files:
-            build_id = "" if module is None else module.codeview.build_id
-            files[key] = _mapped_file(dump, mapping, build_id, programs, sysroot)
-        yield mapping._replace(build_id=files[key].build_id), files[key]
+            files[key] = _mapped_file(dump, mapping, programs, sysroot)
+        yield mapping, files[key]
 
 
-def _mapped_file(dump: Minidump, mapping: Mapping, build_id: str, programs: list[str], sysroot: str) -> SnapshotFile:
-    if build_id or mapping.deleted:
-        return SnapshotFile(mapping.path, build_id, None)
+def _mapped_file(dump: Minidump, mapping: Mapping, programs: list[str], sysroot: str) -> SnapshotFile:
+    if mapping.deleted:
+        return SnapshotFile(mapping.path, "", None)
     return _unproved(dump, mapping.path, programs, sysroot) or SnapshotFile(mapping.path, "", None)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
 from whence.gopclntab import Pclntab
 from whence.lidia.table import open as open_archive
+from whence.objects.breakpad import BreakpadFile
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_ARM
 from whence.objects.opening import open_object
@@ -26,6 +27,7 @@ from whence.unwind.memory import Unreadable
 from whence.unwind.pdata import FunctionTable
 from whence.unwind.sframe import SECTION as SFRAME
 from whence.unwind.sframe import SFrame
+from whence.unwind.stack_cfi import StackCfi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +51,9 @@ CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end w
 ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
 
 
-UnwindSource = SFrame | ExceptionIndex | FunctionTable | CompactUnwind  # tables other than call frame information
+UnwindSource = (
+    SFrame | ExceptionIndex | FunctionTable | CompactUnwind | StackCfi
+)  # tables other than call frame information
 
 
 class Module:
@@ -65,6 +69,8 @@ class Module:
         self._calls_of_main: list[tuple[int, int]] | None = None
         self._arm_functions: list[tuple[int, int]] | None = None
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
+        if self.elf is None and self._archive is None and file.is_image:
+            self.elf = self._symbol_file()
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
             with suppress(ObjectError):
@@ -127,6 +133,17 @@ class Module:
                 self.why = f"the archive {path} has no unwind tables (add them with whence lidia create --unwind)"
         return CallFrames([])
 
+    def _symbol_file(self) -> ObjectFile | None:
+        """Return the Breakpad symbol file of the build-id, whose rules are for offsets in the image."""
+        path = self._find(DEBUGINFO) if self.file.build_id else ""
+        if path:
+            with suppress(OSError, WhenceError):
+                file = open_object(path)
+                if isinstance(file, BreakpadFile):
+                    return file
+                file.close()
+        return None
+
     def _find(self, kind: str) -> str:
         if self._locator is None:
             return ""
@@ -179,7 +196,8 @@ class Module:
             fde = debug.find(vaddr) if debug is not None else None
             if self._others is None:
                 of_elf = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
-                tables = (*of_elf, FunctionTable.of_file(self.elf), CompactUnwind.of_file(self.elf))
+                of_others = FunctionTable.of_file(self.elf), CompactUnwind.of_file(self.elf), StackCfi.of_file(self.elf)
+                tables = (*of_elf, *of_others)
                 self._others = [table for table in tables if table is not None]
         for table in self._others or ():
             fde = fde or table.find(vaddr)
