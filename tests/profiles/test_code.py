@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -139,6 +140,118 @@ def test_instructions_cost_what_perf_annotate_says(capsys: pytest.CaptureFixture
     if not theirs:
         pytest.skip("this perf cannot annotate")
     assert shares == theirs
+
+
+HOT = """#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+static inline unsigned mix(unsigned x) {
+    x ^= x >> 13;
+    return x * 2654435761u;
+}
+
+extern "C" __attribute__((noinline)) unsigned work(std::vector<unsigned> &v, unsigned n) {
+    unsigned total = 0;
+    for (unsigned i = 0; i < n; i++) {
+        total += mix(i) + v[i % v.size()];
+        if (total % 7 == 3) total /= 3;
+    }
+    std::sort(v.begin(), v.end());
+    return total;
+}
+
+int main() {
+    std::vector<unsigned> v(500);
+    unsigned sum = 0;
+    for (int k = 0; k < 300; k++) {
+        for (auto &x : v) x = mix(x + k);
+        sum += work(v, 10000);
+    }
+    std::printf("%u\\n", sum);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a C++ program, its recording by perf, and the named pprof profile of that."""
+    folder = tmp_path_factory.mktemp("recorded")
+    if shutil.which("perf") is None or shutil.which("g++") is None:
+        pytest.skip("perf or g++ is not installed")
+    (folder / "hot.cc").write_text(HOT)
+    subprocess.run(["g++", "-g", "-O2", "-fno-omit-frame-pointer", "-o", "prog", "hot.cc"], cwd=folder, check=True)
+    command = [
+        "perf",
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "2000",
+        "--call-graph",
+        "fp",
+        "-o",
+        "hot.data",
+        "./prog",
+    ]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"perf cannot record here: {made.stderr[-200:]}")
+    with contextlib.chdir(folder):
+        assert main(["profile", "hot.data", "--no-cache", "-o", "cpu.pb.gz"]) == 0
+    return folder
+
+
+def test_instructions_of_a_recording_cost_what_perf_annotate_says(recorded: Path) -> None:
+    pytest.importorskip("capstone")
+    profile = profiles.read(recorded / "hot.data")
+    profile.symbolize()
+    (listing,) = profile.annotate("^work$", syntax="att")
+    command = ["perf", "annotate", "--stdio", "-i", "hot.data", "-s", "work"]
+    text = subprocess.run(command, cwd=recorded, capture_output=True, text=True).stdout
+    theirs = {int(at, 16): share for share, at in re.findall(r"^ +([\d.]+) : +([0-9a-f]+): ", text, re.MULTILINE)}
+    if not theirs:
+        pytest.skip("this perf cannot annotate")
+    mine = {one.vaddr: f"{100 * one.self / listing.cost:.2f}" for one in listing.instructions}
+    assert {at: share for at, share in mine.items() if share != "0.00"} == {
+        at: share for at, share in theirs.items() if share != "0.00"
+    }
+    assert sum(one.self for one in listing.instructions) == listing.cost == listing.self_cost
+
+
+def test_lines_of_a_cpp_profile_cost_what_pprof_list_says(recorded: Path) -> None:
+    profile = profiles.read(recorded / "cpu.pb.gz")
+    pattern = "^(work|main|mix)"
+    found = {listing.function: listing for listing in profile.listing(pattern)}
+    routines = ROUTINE.findall(pprof(recorded, "-list", pattern, "-sample_index=cpu-clock"))
+    assert {name for name, *_ in routines} == found.keys() >= {"work", "main"}
+    for name, _, flat, cum, text in routines:
+        listing = found[name]
+        assert (listing.self_cost, listing.cost) == (nanoseconds(flat), nanoseconds(cum))
+        theirs = {int(line): (nanoseconds(own), nanoseconds(total)) for own, total, line in LINE.findall(text)}
+        mine = {line.line: (line.self, line.total) for line in listing.lines if not line.depth}
+        assert mine == {line: values for line, values in theirs.items() if any(values)}, name
+    recording = profiles.read(recorded / "hot.data")
+    recording.symbolize()
+    pytest.importorskip("capstone")
+    (whole,) = recording.annotate("^work$")
+    lines = found["work"].lines
+    assert sum(line.self for line in lines) == whole.cost  # with the inlined calls, nothing is lost
+    assert any(line.self for line in lines if line.depth)
+
+
+def test_functions_of_a_named_profile_are_found_for_their_instructions(recorded: Path) -> None:
+    pytest.importorskip("capstone")
+    out = recorded / "named.firefox.json"
+    page = recorded / "named.html"
+    with contextlib.chdir(recorded):
+        given = ["profile", "cpu.pb.gz", "--no-cache"]
+        assert main([*given, "-o", str(out), "--flamegraph", str(page), "--embed-code"]) == 0
+    symbols = json.loads(out.read_text())["shared"]
+    names = [symbols["stringArray"][name] for name in symbols["nativeSymbols"]["name"]]
+    assert "work" in names
+    assert "<work+" in page.read_text()
 
 
 def forged() -> Profile:

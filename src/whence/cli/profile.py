@@ -148,7 +148,7 @@ def run(options: Namespace) -> int:
         options.output = "-"
     refuse_binary_on_terminal(options, format, profile)
     notes = len(profile.notes)
-    shown, files = named(profile, options)
+    shown, files = named(profile, options, format)
     report_notes(profile.notes[notes:], title)
     draw = partial(page_with_code, shown, options) if options.embed_source or options.embed_code else None
     write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet, draw=draw)
@@ -212,10 +212,13 @@ def check_listing_use(options: Namespace) -> None:
         raise WrongUse(f"{option} prints lines or instructions and cannot be used with {used[0]}: run whence twice")
 
 
-def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileReport]]:
-    """Name a profile. Return the profile to show (the difference with --base) and the files that named it."""
+def named(profile: Profile, options: Namespace, format: str) -> tuple[Profile, list[FileReport]]:
+    """Name a profile that is written in a format.
+
+    Return the profile to show (the difference with --base) and the files that named it.
+    """
     from whence.profiles.binaries import Binaries
-    from whence.profiles.naming import name
+    from whence.profiles.naming import find_functions, name
     from whence.profiles.symbol_lists import SymbolLists
 
     lists = SymbolLists(options.perf_map, options.kallsyms)
@@ -231,6 +234,8 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileRepor
             demangle=not options.no_demangle,
             progress=shown_on(progress),
         )
+        if options.embed_code or format == "firefox":
+            find_functions(profile, binaries)
         return (profile if not options.base else compared(profile, options, binaries)), files
 
 

@@ -352,6 +352,28 @@ class LocationNamer:
             report.unnamed[location] = missing
 
 
+def find_functions(profile: ProfileData, binaries: Binaries) -> None:
+    """Find the functions of locations that have names from elsewhere, so that their instructions can be shown.
+
+    Files that are missing or damaged are left out.
+    """
+    known = {location for part in profile.in_files for location in part.locations}
+    for index, rows in _by_mapping(profile.mapping):
+        mapping = None if index == NO_MAPPING else profile.mappings[index]
+        locations = array("I", [row for row in rows if row not in known])
+        if mapping is None or not locations or kind_of(mapping, 0) is not AddressKind.FILE:
+            continue
+        opened = binaries.search(mapping, len(locations)).opened
+        if opened is None or opened.placing is not None:
+            continue
+        vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, locations)))
+        distinct = array("Q", sorted({*vaddrs} - {NOWHERE}))
+        table, numbers, _ = table_of(opened.binary, distinct)
+        chain_of = dict(zip(distinct, numbers, strict=True))
+        chains = memoryview(array("I", [chain_of.get(vaddr, NO_CHAIN) for vaddr in vaddrs]))
+        profile.in_files.append(in_image(opened, locations, memoryview(vaddrs), chains, table))
+
+
 def in_image(
     opened: OpenedMapping, locations: Locations, vaddrs: memoryview, chains: memoryview, table: ChainTable
 ) -> FileLocations:

@@ -19,7 +19,7 @@ from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
-from whence.profiles.naming import name
+from whence.profiles.naming import find_functions, name
 from whence.profiles.page_code import PageCodeOptions
 from whence.profiles.top import top
 from whence.samples import merging
@@ -264,6 +264,8 @@ class Profile(ProfileData):
             with ExitStack() as stack:
                 if not isinstance(locator, Binaries):
                     locator = stack.enter_context(Binaries(locator))
+                if embed_code:
+                    find_functions(self, locator)
                 page = page_code.page(self, "", locator, options)
         if path:
             formats.save(os.fspath(path), page)

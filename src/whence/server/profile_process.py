@@ -31,7 +31,7 @@ from whence.objects.opening import object_of_bytes
 from whence.profiles import page_code
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
-from whence.profiles.naming import FileReport
+from whence.profiles.naming import FileReport, find_functions
 from whence.profiles.naming import name as name_profile
 
 MISSED_BYTES = LONGEST // 2  # of the list of files without names, as JSON
@@ -125,7 +125,9 @@ def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: li
         profile = formats.from_bytes(file.read(), local=False)
     with ConfinedLocator(ServerFiles(line)) as locator, Binaries(locator, once=True, local=False) as binaries:
         reports = name_profile(profile, binaries, demangle=True)
-    format = message["format"] or formats.format_for(profile, "")
+        format = message["format"] or formats.format_for(profile, "")
+        if format in (formats.PAGE, "firefox"):
+            find_functions(profile, binaries)
     try:
         if format == formats.PAGE:
             data = page_code.page(profile, message["title"], None, page_code.PageCodeOptions(server=True))
