@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from whence.listing import SourceOptions
     from whence.listing.sources import Fetcher
+
+LINES_TOGETHER = 500  # that are printed
 
 
 def add_source_options(parser: ArgumentParser) -> None:
@@ -103,5 +106,6 @@ def need_capstone() -> None:
 
 
 def print_lines(lines: Iterator[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
+    """Print lines, many at a time."""
+    while batch := list(islice(lines, LINES_TOGETHER)):
+        sys.stdout.write("\n".join(batch) + "\n")

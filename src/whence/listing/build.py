@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from whence._base.errors import ElfError, Unsupported
@@ -148,9 +149,9 @@ def listing(
             continue
         decoded = reader.instructions(start, end)
         chains = table.lookup_many([one.vaddr for one in decoded]).chains()
-        own = [cost_of(instruction, costs) for instruction in decoded]
+        own = costs_of(decoded, start, end, costs)
         for instruction, chain, cost in zip(decoded, chains, moved_back(own, skid), strict=True):
-            out.instructions.append(instruction._replace(frames=chain, self=cost))
+            out.instructions.append(instruction.with_cost(chain, cost))
             charge(tree, chain, cost)
     out.self_cost = out.cost = sum(one.self for one in out.instructions)
     if sources is not None:
@@ -159,9 +160,17 @@ def listing(
     return out
 
 
-def cost_of(instruction: Instruction, costs: Mapping[int, int]) -> int:
-    """Return the cost of every address in an instruction: a sample may be in the middle of a badly decoded one."""
-    return sum(costs.get(vaddr, 0) for vaddr in range(instruction.vaddr, instruction.end)) if costs else 0
+def costs_of(instructions: Sequence[Instruction], start: int, end: int, costs: Mapping[int, int]) -> list[int]:
+    """Return the cost of each instruction of [start, end).
+
+    A sample in the middle of an instruction, which may be badly decoded, is of that instruction.
+    """
+    out = [0] * len(instructions)
+    starts = [one.vaddr for one in instructions]
+    for vaddr, cost in costs.items():
+        if start <= vaddr < end:
+            out[bisect_right(starts, vaddr) - 1] += cost
+    return out
 
 
 def moved_back(costs: list[int], skid: int) -> list[int]:
@@ -186,8 +195,6 @@ def charge(tree: LineCosts, chain: Frames, cost: int) -> None:
 
 def row_starts(table: Table, start: int, end: int) -> list[int]:
     """Return the vaddrs in [start, end) where a range or a line begins, at most LINES_LISTED."""
-    from bisect import bisect_left, bisect_right
-
     vaddrs = table.vaddrs()
     starts = {start}
     for index in range(bisect_left(vaddrs, start), bisect_right(vaddrs, end - 1)):

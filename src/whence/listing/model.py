@@ -49,6 +49,11 @@ class Instruction(NamedTuple):
     frames: Frames = ()
     self: int = 0
 
+    def with_cost(self, frames: Frames, cost: int) -> Instruction:
+        """Return the instruction with its frames and its cost; much faster than `_replace`."""
+        vaddr, code, mnemonic, operands, target, target_name, is_jump, is_call, _, _ = self
+        return Instruction(vaddr, code, mnemonic, operands, target, target_name, is_jump, is_call, frames, cost)
+
     @property
     def end(self) -> int:
         """The vaddr after its last byte."""
