@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -122,6 +124,52 @@ def test_variables_are_plain_objects() -> None:
     assert content["col"] == "GREEN"
     assert content["buf"] == "buffer"
     assert content["anon"] == {"x": 1, "y": 0}
+
+
+def run(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "whence", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def test_the_command_prints_variables_in_each_form() -> None:
+    _, core = crashed("values.c", "gcc", "-g", "-O0")
+    text = run("core", core, "--locals")
+    assert "        argument first: int = 5\n" in text
+    assert "        matrix: int [2][3] = {{1, 2, 3}, {4, 5, 6}}\n" in text
+    gdb = run("core", core, "--locals", "--style", "gdb")
+    assert " in outer (first=5, second=17, third=0x" in gdb
+    assert "        matrix = {{1, 2, 3}, {4, 5, 6}}\n" in gdb
+    frames = json.loads(run("core", core, "--locals", "--json").splitlines()[0])["frames"]
+    (depth,) = (frame for frame in frames if frame["function"] == "depth")
+    values = {variable["name"]: variable for variable in depth["variables"]}
+    assert values["matrix"]["content"] == [[1, 2, 3], [4, 5, 6]]
+    assert values["text"] == {
+        "name": "text", "type": "char [64]", "argument": False, "line": 36, "length": 64,
+        "value": DEPTH["text"], "content": "hello\nworld",
+    }  # fmt: skip
+    assert "variables" not in run("core", core, "--json")
+
+
+def test_variables_of_a_live_process(tmp_path: Path) -> None:
+    source = (
+        "#include <unistd.h>\nint main(int argc, char **argv) { int n = 41 + argc; write(1, &n, 1); for (;;) pause(); }"
+    )
+    (tmp_path / "live.c").write_text(source)
+    built = subprocess.run(["gcc", "-g", "-O0", "live.c", "-o", "live"], cwd=tmp_path, capture_output=True)
+    if built.returncode:
+        pytest.skip("the compiler does not work")
+    with subprocess.Popen([tmp_path / "live"], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.read(1)
+            (stack,) = whence.Process(child.pid).stacks(variables=True)
+            if stack.missing is not None:
+                pytest.skip(stack.missing.detail)
+            values = values_of([stack], "main")
+            assert (values["n"], values["argc"]) == ("42", "1")
+            assert "        n: int = 42\n" in run("pid", str(child.pid), "--stop", "--locals")
+        finally:
+            child.kill()
 
 
 CONTAINERS = {

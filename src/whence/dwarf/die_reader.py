@@ -33,6 +33,8 @@ TYPES_BIT = 1 << TYPES_SHIFT
 FLAGS = ALT_BIT | TYPES_BIT  # of a key
 STEPS = 16  # of a chain of origins, specifications or types
 SPLIT_UNITS_KEPT = 64  # with their files
+NAME_TIMES, NAME_ALLOWANCE = 8, 16 << 20  # characters of all names, times the file's strings
+WALKED_A_DIE = 64
 MOST_DIES = 1 << 16  # that are read of one function
 
 
@@ -71,6 +73,8 @@ class DieReader:
         self._alt_units = alt = units.file.alt or units
         self.kernel = kernel.VariableReader(units.kernel, alt.kernel)
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
+        self.read_count = 0  # DIEs that were read or listed
+        self._text_left = NAME_TIMES * (len(units.sections.debug_str) + len(units.sections.debug_info)) + NAME_ALLOWANCE
         self._files: dict[tuple[int, int, int], str] = {}  # by ALT_BIT, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
         self._scopes: dict[tuple[int, int], tuple[array[int], ...]] = {}  # by ALT_BIT and unit
@@ -91,6 +95,7 @@ class DieReader:
 
     def die(self, key: int) -> Die | None:
         """Return the DIE with a key; None if it cannot be read."""
+        self.read_count += 1
         reader = self._alt if key & ALT_BIT else self.types if key & TYPES_BIT else self.kernel
         values = None if reader is None else reader.die(key & ~FLAGS)
         if values is None:
@@ -128,13 +133,25 @@ class DieReader:
             following = self.die(key) if key else None
 
     def name(self, die: Die, attributes: Sequence[int] = (constants.DW_AT_name,)) -> str:
-        """Return the first of some names of a DIE, along its origins; "" if it has none."""
+        """Return the first of some names of a DIE, along its origins; "" if it has none.
+
+        "" as well when all names together were longer than the file's strings warrant.
+        """
         for origin in self.origins(die):
             for attribute in attributes:
                 kind, value, _ = origin.attributes.get(attribute, (kernel.NUMBER, 0, 0))
-                if kind == kernel.NAME:
-                    return self.units.file.strings.text(value)
+                if kind == kernel.NAME and self._text_left >= 0:
+                    name = self.units.file.strings.text(value)
+                    self._text_left -= len(name)
+                    return name
         return ""
+
+    @property
+    def cost(self) -> int:
+        """The work done so far: DIEs read, and bytes of DIEs walked over, 64 for a DIE."""
+        kernels = (self.kernel, self._alt)
+        walked: int = sum(each.walked for each in kernels)
+        return self.read_count + walked // WALKED_A_DIE
 
     def children(self, die: Die, *, nested: bool = True) -> Iterator[Die]:
         """Yield the DIEs below a DIE in their order; with `nested`, also the DIEs below those."""
@@ -160,6 +177,7 @@ class DieReader:
         if die.children:
             offsets, tags = Column("Q"), Column("Q")
             self._kernel_of(die).children(die.key & ~FLAGS, offsets, tags)
+            self.read_count += len(offsets) // 8
             for offset, tag in zip(offsets.numbers(), tags.numbers(), strict=True):
                 yield offset | die.key & FLAGS, tag
 

@@ -64,6 +64,7 @@ class LocationLists:
     def __init__(self, elf: ObjectFile, skeletons: ObjectFile | None = None, suffix: str = "") -> None:
         self._elf, self._skeletons, self._suffix = elf, skeletons or elf, suffix
         self._sections: dict[str, memoryview] = {}
+        self.entries_read = 0
 
     def expressions(self, version: int, address_size: int, offset: int) -> list[bytes]:
         """Return the expressions of the list at an offset, in order; [] for a list that is cut off."""
@@ -77,6 +78,7 @@ class LocationLists:
         default = None
         try:
             for entry in self._entries(unit, offset):
+                self.entries_read += 1
                 if entry.start is None or entry.end is None:
                     default = entry.expression
                 elif entry.start <= vaddr < entry.end:

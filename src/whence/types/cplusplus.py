@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     pass
 
 TREE_DEPTH = 128  # steps from a node of a balanced tree to the next
+STEPS_A_PART = 16  # links of trees
 LONGEST_TUPLE = 64
 NODE_WORDS = 4  # of libstdc++'s tree nodes: colour, parent, left, right
 DEQUE_BYTES = 512  # of a node of libstdc++'s deque
@@ -261,7 +262,13 @@ def nodes_of_tree(part: Part, first: int, end: int | None, count: int, links: tu
     """Yield the nodes of a binary tree in order. `links` are offsets of the left and right child and the parent."""
     left, right, up = links
 
+    steps = 0
+
     def link(node: int, offset: int) -> int:
+        nonlocal steps
+        steps += 1
+        if not steps % STEPS_A_PART:
+            part.decoder.spend(1)
         return part.decoder.address(part.at(node + offset, part.type).storage)
 
     node = first

@@ -15,6 +15,7 @@ from whence.types.locating import calculate
 from whence.types.model import Field, Language, Member, Type, TypeKind, Value, ValueKind
 from whence.types.storage import NoValue, Piece, Storage
 from whence.types.text import (
+    REPEATS,
     WIDE,
     WIDTHS,
     characters_of,
@@ -329,6 +330,7 @@ class Decoder:
 
     def structure(self, type: Type, storage: Storage, depth: int) -> Value:
         """Return a structure or union with its members."""
+        storage = storage.fetched(type.plain.size or 0)
         fields = []
         for member in type.plain.members:
             if member.is_base and member.offset is None and self._is_shown(member, storage):
@@ -459,17 +461,46 @@ class Decoder:
     def items(
         self, element: Type, storage: Storage, count: int, depth: int, stride: int
     ) -> tuple[list[Field], bool, list[str]]:
-        """Return elements that follow each other, True if some were left out, and the text of each."""
+        """Return elements that follow each other, True if some were left out, and the text of each.
+
+        More than REPEATS equal elements in a row count as REPEATS elements of the limit, and are decoded once.
+        """
         fields: list[Field] = []
         texts: list[str] = []
-        shown = min(count, self.limits.elements)
-        for index in range(shown):
-            value = self.value(element, storage.part(index * stride), depth + 1)
-            fields.append(Field("", value))
-            texts.append(value.text)
-            if value.reason == TOO_MANY or self.parts_left < 0:
-                return fields, True, texts
-        return fields, shown < count, texts
+        limit = self.limits.elements
+        storage = storage.fetched(min(count * stride, self.limits.size))
+        index = written = 0
+        while index < count and written < limit:
+            part = storage.part(index * stride)
+            value = self.value(element, part, depth + 1)
+            equal = self._equal(part, min(count - index, self.limits.size // max(1, stride)), stride)
+            fields += [Field("", value)] * min(equal, limit - len(fields))
+            texts += [value.text] * equal
+            index += equal
+            written += min(equal, REPEATS)
+            if self.parts_left < 0 or self.budget.left < 0:
+                break
+        return fields, index < count, texts
+
+    def _equal(self, storage: Storage, count: int, stride: int) -> int:
+        """Return how many elements from the start have the same bytes, if they are more than REPEATS; otherwise 1."""
+        if count <= REPEATS or not stride:
+            return 1
+        try:
+            head = storage.read((REPEATS + 1) * stride)
+        except NoValue:
+            return 1
+        first = head[:stride]
+        if head != first * (REPEATS + 1):
+            return 1
+        try:
+            data = storage.read(count * stride)
+        except NoValue:
+            return REPEATS + 1
+        equal = REPEATS + 1
+        while equal < count and data.startswith(first, equal * stride):
+            equal += 1
+        return equal
 
 
 def structure_text(fields: list[Field]) -> str:

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from whence._base.errors import DwarfError, WhenceError
+from whence._base.lru import Lru
 from whence._base.window import Cursor
 from whence.dwarf.die_reader import FLAGS, DieReader
 from whence.dwarf.kernels import constants
@@ -45,12 +46,16 @@ if TYPE_CHECKING:
 
 OpenDebugInfo = Callable[["Module"], "tuple[DebugInfo | None, Sequence[ObjectFile]]"]
 
-PARTS = 1 << 20  # of all values of a process together
+CHAINS_KEPT = 4096
+DIES_ALLOWANCE, BYTES_A_DIE = 1 << 20, 2  # DIEs that are read of a file's debug info
+ENTRIES_A_DIE = 8  # entries of location lists
+PARTS, BYTES_A_PART = 1 << 16, 64  # of all values of a process together
 MOST_GO_TYPES = 1 << 18  # types of a Go program
 GO_TYPE_TAGS = frozenset({
     constants.DW_TAG_base_type, constants.DW_TAG_structure_type, constants.DW_TAG_pointer_type,
     constants.DW_TAG_typedef, constants.DW_TAG_array_type, constants.DW_TAG_subroutine_type,
 })  # fmt: skip
+EXPRESSIONS = 256  # that one variable needs: its location, bounds, values in callers
 TAIL_CALLS = 16  # functions that are followed along tail calls
 FUNCTION_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 CALL_VALUES = (constants.DW_AT_call_value, constants.DW_AT_GNU_call_site_value)
@@ -68,6 +73,8 @@ class FileValues:
         self._dies = None if info is None else DieReader(info)
         self._units: dict[int, UnitReader] = {}  # by id of the reader of DIEs
         self._symbols: SymbolNames | None = None
+        self._chains: Lru[int, list[FunctionScope]] = Lru(CHAINS_KEPT)  # by vaddr
+        self._most_cost = DIES_ALLOWANCE + (0 if info is None else len(info.sections.debug_info) // BYTES_A_DIE)
         self._named: dict[str, list[FunctionScope]] = {}  # functions by the names of their symbols
         self._go_types: dict[int, int] | None = None  # key of a type by the offset of its runtime type
         self._go_start: int | None = None  # of runtime types
@@ -77,8 +84,20 @@ class FileValues:
             self._units[id(dies)] = UnitReader(dies)
         return self._units[id(dies)]
 
+    @property
+    def is_exhausted(self) -> bool:
+        """True if more of the debug info was read than its size warrants: its functions have no variables then."""
+        readers = self._units.values()
+        cost = sum(reader.dies.cost + reader.lists.entries_read // ENTRIES_A_DIE for reader in readers)
+        return cost > self._most_cost
+
     def chain_at(self, vaddr: int) -> list[FunctionScope]:
         """Return the function at a vaddr and the calls inlined into it there, innermost first."""
+        if vaddr not in self._chains:
+            self._chains[vaddr] = [] if self.is_exhausted else self._read_chain(vaddr)
+        return self._chains[vaddr]
+
+    def _read_chain(self, vaddr: int) -> list[FunctionScope]:
         if self._dies is None:
             return []
         for dies, unit in self._dies.units_at(vaddr):
@@ -148,9 +167,10 @@ class ProcessValues:
         self._files: dict[int, FileValues] = {}  # by id of the module
         self._loaded: list[tuple[int, int, int, Module]] | None = None
         self._starts: list[int] = []
+        self.expressions_left = EXPRESSIONS  # of the variable that is being read
         self.decoder = Decoder(
             memory, order, machine.bits, self.symbol, self.runtime_type, limits or Limits(),
-            Budget(PARTS + stored // 16), container_value,
+            Budget(PARTS + stored // BYTES_A_PART), container_value,
         )  # fmt: skip
 
     def of(self, unwound: Unwound, states: Sequence[FrameState]) -> list[tuple[tuple[Variable, ...], ...]]:
@@ -248,6 +268,8 @@ class FrameContext:
 
     def _variables(self, scope: FunctionScope) -> Iterator[Variable]:
         for declared in scope.variables:
+            if self.process.decoder.budget.left < 0 or self.file.is_exhausted:
+                return
             variable_type = self.unit.type_of(declared)
             value, entry = self.value_of(declared, variable_type)
             yield Variable(declared.name, variable_type.name, value, declared.is_argument, declared.line, entry)
@@ -255,6 +277,7 @@ class FrameContext:
     def value_of(self, declared: Declared, variable_type: Type) -> tuple[Value, Value | None]:
         """Return the value of a variable, and of an argument whose value is unknown the one it was called with."""
         decoder = self.process.decoder
+        self.process.expressions_left = EXPRESSIONS
         try:
             storage = self.storage_of(declared, variable_type)
         except NoValue as error:
@@ -288,6 +311,11 @@ class FrameContext:
         return Storage(self.memory, (Piece(None, data=data),))
 
     # what expressions refer to
+
+    def charge(self) -> None:
+        self.process.expressions_left -= 1
+        if self.process.expressions_left < 0:
+            raise NoValue(f"its value needs more than {EXPRESSIONS} expressions")
 
     def register(self, number: int) -> int:
         value = self.state.registers.get(number)
@@ -496,6 +524,12 @@ class FrameContext:
 
     def _can_tail_call_itself(self) -> bool:
         """Return True if a chain of tail calls may lead from this function to itself, or if that is unknown."""
+        known = self.unit.tail_recursive
+        if self.function not in known:
+            known[self.function] = self._may_return_by_itself()
+        return known[self.function]
+
+    def _may_return_by_itself(self) -> bool:
         dies = self.unit.dies
         mine, _ = self._names()
         waiting, seen = [self.function], {self.function}

@@ -101,7 +101,7 @@ def entries(table: Part) -> Iterator[tuple[Part, Part]]:
         if mask >= MOST_GROUPS:
             raise Unfit("a table with many groups")
         for number in range(mask + 1):
-            table.decoder.budget.spend(1)
+            table.decoder.spend(1)
             yield from slots(table.at(first + number * size_of(group), group))
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_PIECES = 256
 LONGEST = 1 << 16  # bytes of an expression, of an implicit value
+BITS = 1 << 16  # of a location in pieces of bits
 INNER_DEPTH = 8  # of expressions within expressions, and of values at the entry of callers
 
 TYPED = {  # GNU's number of an operation: the standard's
@@ -40,6 +41,7 @@ BINARY = frozenset({
     Operation.MOD, Operation.SHL, Operation.SHR, Operation.SHRA, Operation.EQ, Operation.GE, Operation.GT,
     Operation.LE, Operation.LT, Operation.NE,
 })  # fmt: skip
+KNOWN = frozenset(map(int, Operation))
 UNARY = frozenset({Operation.NEG, Operation.NOT, Operation.ABS, Operation.PLUS_UCONST})
 
 
@@ -62,6 +64,10 @@ class Surroundings(Protocol):
     bits: int
     order: ByteOrder
     memory: Memory
+
+    def charge(self) -> None:
+        """Count an expression. Raises NoValue if a variable needs too many."""
+        ...
 
     def register(self, number: int) -> int:
         """Return the value of a general register. Raises NoValue."""
@@ -121,6 +127,7 @@ def _evaluator(
 ) -> LocationEvaluator:
     if len(expression) > LONGEST:
         raise NoValue(f"its location expression has {len(expression):,} bytes")
+    surroundings.charge()
     if depth > INNER_DEPTH:
         raise NoValue("its location needs the values at the entry of too many functions")
     return LocationEvaluator(expression, surroundings, object_address, depth)
@@ -278,6 +285,8 @@ class LocationEvaluator(Evaluator):
         elif code in (constants.DW_OP_form_tls_address, constants.DW_OP_GNU_push_tls_address):
             raise NoValue("thread-local variables are not supported")
         elif not self._describe(code) and not self._type(code) and not self._copy(code):
+            if code not in KNOWN:
+                raise NoValue(f"its location expression has the unknown operation {code:#x}")
             super().other(code)
 
     def _copy(self, code: int) -> bool:
@@ -356,7 +365,7 @@ class LocationEvaluator(Evaluator):
         piece, self.piece = self.piece, None
         if piece is None and self.stack:
             piece = Piece(None, self.pop())
-        if self.order == "big" or len(self.pieces) >= MOST_PIECES or size > 8 * LONGEST or offset > 8 * LONGEST:
+        if self.order == "big" or len(self.pieces) >= MOST_PIECES or max(size, offset) > BITS or self.bits_left > BITS:
             raise NoValue("a location in pieces of bits is not supported")
         number = 0
         missing = OPTIMIZED_OUT if piece is None else piece.missing

@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.records import Record
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -90,7 +88,7 @@ class Type:
     """
 
     __slots__ = (
-        "_members", "_plain", "_target", "_variants", "bound", "containing", "encoding", "enumerators",
+        "_members", "_plain", "_target", "_variants", "alignment", "bound", "containing", "encoding", "enumerators",
         "is_declaration", "is_scoped", "key", "kind", "language", "name", "parameters", "scope", "size", "tag",
     )  # fmt: skip
 
@@ -100,6 +98,7 @@ class Type:
     ) -> None:  # fmt: skip
         self.kind, self.name, self.size, self.key, self.tag, self.language = kind, name, size, key, tag, language
         self.scope: tuple[str, ...] = ()  # names of the namespaces and types around it
+        self.alignment = 0  # set at the first use (parts.py)
         self.encoding = 0  # DW_ATE_* of a base type
         self.bound = Bound()  # of an array
         self.enumerators: tuple[tuple[str, int], ...] = ()
@@ -194,7 +193,7 @@ class Field(NamedTuple):
     is_base: bool = False
 
 
-class Value(Record, frozen=True):
+class Value(NamedTuple):
     """The value of a variable or of a part of one.
 
     `text` is the value as gdb prints it, or as the language's own debugger scripts do. `content` is a number, a text,

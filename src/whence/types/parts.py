@@ -100,14 +100,18 @@ def bases_of(part: Part) -> Iterator[Part]:
 def alignment(type: Type, depth: int = 0) -> int:
     """Return the alignment of a type, by its members; at most 16."""
     plain = type.plain
+    if plain.alignment:
+        return plain.alignment
+    plain.alignment = 1  # of a type inside itself
     if plain.kind in (TypeKind.STRUCTURE, TypeKind.UNION):
-        if depth > SEARCH_DEPTH:
-            return 1
-        return max((alignment(member.type, depth + 1) for member in plain.members[:SEARCHED]), default=1)
-    if plain.kind is TypeKind.ARRAY:
-        return alignment(plain.target, depth + 1) if depth <= SEARCH_DEPTH else 1
-    size = plain.size or 1
-    return min(16, size) if not size & size - 1 else 8
+        inner = plain.members if depth <= SEARCH_DEPTH else ()
+        plain.alignment = max((alignment(member.type, depth + 1) for member in inner), default=1)
+    elif plain.kind is TypeKind.ARRAY:
+        plain.alignment = alignment(plain.target, depth + 1) if depth <= SEARCH_DEPTH else 1
+    else:
+        size = plain.size or 1
+        plain.alignment = min(16, size) if not size & size - 1 else 8
+    return plain.alignment
 
 
 def aligned(offset: int, type: Type) -> int:

@@ -87,10 +87,12 @@ def enumeration(part: Part, variants: Variants, depth: int) -> Value:
     chosen = chosen or default
     if chosen is None:
         raise Unfit("no variant has this discriminant")
-    payload = part.decoder.member(chosen.member, part.storage, depth)
-    inner = Part(part.decoder, chosen.member.type, part.storage.part(chosen.member.offset or 0))
-    if payload.kind is ValueKind.STRUCTURE:
-        payload = structure(inner, chosen.member.name, depth)
+    content = Part(part.decoder, chosen.member.type, part.storage.part(chosen.member.offset or 0))
+    plain = content.type.plain
+    if plain.kind is TypeKind.STRUCTURE and plain.variants is None and depth < part.decoder.limits.depth:
+        payload = structure(content, chosen.member.name, depth + 1)
+    else:
+        payload = content.value(depth + 1)
     return Value(ValueKind.VARIANT, part.type.name, payload.text, label=chosen.member.name, fields=payload.fields)
 
 
@@ -296,7 +298,7 @@ def counted(part: Part, depth: int) -> Value:
 
 
 def cell(part: Part, depth: int) -> Value:
-    return part.member("value", "value").value(depth)
+    return part.member("value", "value").value(depth + 1)
 
 
 def mutex(part: Part, depth: int) -> Value:

@@ -6,6 +6,7 @@ instance of a function has were optimized out (DWARF 5, section 3.3.8).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.lru import Lru
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 MOST_VARIABLES = 1 << 12  # of a function at an address
 MOST_BLOCKS = 1 << 12  # lexical blocks that are read of a function
 BLOCK_DEPTH = 64
-CHAINS_KEPT = 4096
+MOST_CALLS = 1 << 16  # call sites of a function
+FUNCTIONS_KEPT = 1024
 VARIABLES = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 HEADER_SIZES = {4: 12, 8: 20}  # of .debug_loclists, by the size of its offsets
 NO_VALUE = (kernel.BLOCK, 0, 0)
@@ -67,19 +69,18 @@ class UnitReader:
         is_split = dies.elf is not dies.info.elf or dies.units is not dies.info.all_units
         self.is_split = is_split
         self.lists = LocationLists(dies.elf, dies.info.elf, ".dwo" if is_split else "")
-        self._chains: Lru[tuple[int, int], list[FunctionScope]] = Lru(CHAINS_KEPT)
+        self.tail_recursive: dict[int, bool] = {}  # functions that may lead to themselves by tail calls
         self._call_sites: dict[int, dict[int, Die]] = {}
+        self._calls: Lru[int, list[Die]] = Lru(FUNCTIONS_KEPT)
+        self._definitions: dict[int, int | None] = {}
 
     def chain(self, unit: int, vaddr: int) -> list[FunctionScope]:
         """Return the function of a unit at a vaddr and the calls inlined into it there, innermost first."""
-        key = unit, vaddr
-        if key not in self._chains:
-            chain = self.dies.chain_at(unit, vaddr)
-            self._chains[key] = [
-                FunctionScope(offset, self, index > 0, tuple(self._variables(offset, vaddr)))
-                for index, (_, offset) in enumerate(chain)
-            ][::-1]
-        return self._chains[key]
+        chain = self.dies.chain_at(unit, vaddr)
+        return [
+            FunctionScope(offset, self, index > 0, tuple(self._variables(offset, vaddr)))
+            for index, (_, offset) in enumerate(chain)
+        ][::-1]
 
     def _variables(self, key: int, vaddr: int) -> Iterator[Declared]:
         function = self.dies.die(key)
@@ -274,6 +275,11 @@ class UnitReader:
 
     def definition(self, key: int) -> int | None:
         """Return the DIE with the code of a function, by the DIE that a call refers to; None if there is not one."""
+        if key not in self._definitions:
+            self._definitions[key] = self._find_definition(key)
+        return self._definitions[key]
+
+    def _find_definition(self, key: int) -> int | None:
         die = self.dies.die(key)
         if die is None or constants.DW_AT_low_pc in die.attributes:
             return None if die is None else key
@@ -285,14 +291,14 @@ class UnitReader:
         }
         return matches.pop() if len(matches) == 1 else None
 
-    def calls(self, function: int) -> Iterator[Die]:
-        """Yield the call sites of a function and of what is inlined into it."""
-        offsets = Column("Q")
-        self.dies.kernel.calls(function, offsets)
-        for offset in offsets.numbers():
-            die = self.dies.die(offset)
-            if die is not None:
-                yield die
+    def calls(self, function: int) -> list[Die]:
+        """Return the call sites of a function and of what is inlined into it."""
+        if function not in self._calls:
+            offsets = Column("Q")
+            self.dies.kernel.calls(function, offsets)
+            read = (self.dies.die(offset) for offset in islice(offsets.numbers(), MOST_CALLS))
+            self._calls[function] = [die for die in read if die is not None]
+        return self._calls[function]
 
 
 def is_tail_call(site: Die) -> bool:

@@ -21,7 +21,8 @@ class NoValue(Exception):
 class Piece(NamedTuple):
     """A part of an object: at an address, as bytes, or, with the reason `missing`, nowhere.
 
-    The last piece has the size None if it is as large as needed.
+    The last piece has the size None if it is as large as needed. `data` of a piece in memory are its first bytes, read
+    before.
     """
 
     size: int | None
@@ -56,9 +57,20 @@ class Storage:
 
     def part(self, offset: int) -> Storage:
         """Return the storage of a part that begins at an offset."""
-        if len(self.pieces) == 1 and self.pieces[0].address is not None and self.pieces[0].size is None:
-            return Storage.at(self._memory, self.pieces[0].address + self.offset + offset)
         return Storage(self._memory, self.pieces, self.offset + offset)
+
+    def fetched(self, size: int) -> Storage:
+        """Return the storage of an object of a size, with its bytes read at once if it is in memory."""
+        piece = self.pieces[0]
+        if len(self.pieces) > 1 or piece.address is None or piece.size is not None or not 0 < size <= LARGEST:
+            return self
+        if self.offset + size <= len(piece.data):
+            return self
+        address = piece.address + self.offset
+        try:
+            return Storage(self._memory, (Piece(None, address, self._memory.read(address, size)),))
+        except Unreadable:
+            return self
 
     def extended(self, size: int) -> Storage:
         """Return the storage of an object of a size: of a value with fewer bytes only if these are zero.
@@ -66,7 +78,9 @@ class Storage:
         LLVM describes a structure that was cleared so. Other values that are too small say nothing about the object.
         """
         piece = self.pieces[0]
-        if len(self.pieces) > 1 or piece.size is not None or not piece.data or len(piece.data) >= size:
+        if len(self.pieces) > 1 or piece.size is not None or piece.address is not None or not piece.data:
+            return self
+        if len(piece.data) >= size:
             return self
         return Storage(self._memory, (extended_piece(piece, size),))
 
@@ -80,11 +94,16 @@ class Storage:
 
     def missing(self, size: int) -> str:
         """Return why no byte of an object of this size has a value; "" if any has."""
+        if len(self.pieces) == 1 and self.pieces[0].size is None:
+            return self.pieces[0].missing
         reasons = {piece.missing for piece, _, _ in self._parts(size)}
         return "" if "" in reasons or not reasons else min(reasons)
 
     def read(self, size: int) -> bytes:
         """Return the first bytes of the object. Raises NoValue."""
+        begin, first = self.offset, self.pieces[0]
+        if begin + size <= len(first.data) and first.size is None:
+            return first.data[begin : begin + size]
         data = bytearray()
         for piece, begin, count in self._parts(size):
             if piece.missing:

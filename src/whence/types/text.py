@@ -62,6 +62,9 @@ def characters_of(data: bytes, size: int, order: str) -> list[tuple[int, int]]:
     """Return the characters of a text: code, and how many bytes a code unit has; UTF-8 is decoded where it is valid.
 
     A byte that is not part of valid UTF-8 is itself.
+
+    >>> characters_of("a\u20ac".encode() + b"\xff", 1, "little")
+    [(97, 1), (8364, 4), (255, 1)]
     """
     if size > 1:
         units = len(data) // size
@@ -74,7 +77,12 @@ def characters_of(data: bytes, size: int, order: str) -> list[tuple[int, int]]:
     characters: list[tuple[int, int]] = []
     for part in data.decode("utf-8", "surrogateescape"):
         code = ord(part)
-        characters.append((code - RAW_BASE, 1) if code in RAW else (code, 4 if code > DELETE else 1))
+        if code in RAW:
+            characters.append((code - RAW_BASE, 1))
+        elif code <= DELETE or part.isprintable():
+            characters.append((code, 4 if code > DELETE else 1))
+        else:  # written as the bytes that it has
+            characters += [(byte, 1) for byte in part.encode()]
     return characters
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 TYPES_KEPT = 1 << 16
 CHAIN = 32  # of typedefs and qualifiers
-NAME_DEPTH = 16  # of types that a type's name contains
+NESTED = 32  # types that are read at once, as a type's name contains others
+MOST_PARAMETERS = 16  # in the name of a function's type
 MOST_MEMBERS = 4096  # of a structure, enumerators of an enumeration
 MOST_DIMENSIONS = 16
 LONGEST_NAME = 1000
@@ -74,6 +75,7 @@ class TypeReader:
     def __init__(self, dies: DieReader) -> None:
         self.dies = dies
         self._types: Lru[int, Type] = Lru(TYPES_KEPT)
+        self._reading: set[int] = set()
 
     def language_of(self, die: Die) -> Language:
         """Return the language of the unit of a DIE."""
@@ -89,10 +91,17 @@ class TypeReader:
     def type_at(self, key: int) -> Type:
         """Return the type of a DIE; UNKNOWN if it cannot be read."""
         known = self._types.get(key)
-        if known is None:
+        if known is not None:
+            return known
+        if key in self._reading or len(self._reading) >= NESTED:  # a type that is its own element, or nearly
+            return UNKNOWN
+        self._reading.add(key)
+        try:
             die = self.dies.die(key)
             known = UNKNOWN if die is None else self._read(die)
-            self._types[key] = known
+        finally:
+            self._reading.discard(key)
+        self._types[key] = known
         return known
 
     def _read(self, die: Die) -> Type:
@@ -143,6 +152,7 @@ class TypeReader:
             made.name = f"{C_KEYWORDS[tag]} {own}"
         elif made.scope:
             made.name = "::".join([*(name or "(anonymous namespace)" for name in made.scope), own])
+        made.name = made.name[:LONGEST_NAME]
         return made
 
     def _read_base(self, die: Die, made: Type) -> None:
@@ -217,7 +227,7 @@ class TypeReader:
                 count = array.bound.number
                 array.size = None if size is None or count is None or size * count >= SIZE_LIMIT else size * count
             if not array.name:
-                array.name = array_name(array)
+                array.name = array_name(array)[:LONGEST_NAME]
             inner = array
         return inner
 
@@ -311,70 +321,53 @@ class TypeReader:
 
     # names
 
-    def _spelled(self, die: Die, made: Type, depth: int = 0) -> str:
+    def _spelled(self, die: Die, made: Type) -> str:
         """Return the name of a type that has no name of its own, as C spells it."""
         target_key = self.dies.target(die, constants.DW_AT_type)
         if die.tag == constants.DW_TAG_subroutine_type:
             return self._spelled_function(die, "")
         if die.tag in QUALIFIERS:
-            target = self._name_at(target_key, depth) if target_key else "void"
+            target = self._name_at(target_key) if target_key else "void"
             word = QUALIFIERS[die.tag]
             is_pointer = target.endswith(("*", "*const", "&"))
             return f"{target} {word}" if is_pointer else f"{word} {target}"
         if die.tag in (constants.DW_TAG_pointer_type, *REFERENCES):
             mark = REFERENCES.get(die.tag, "*")
-            return self._spelled_pointer(target_key, mark, depth)
+            return self._spelled_pointer(target_key, mark)
         if die.tag == constants.DW_TAG_ptr_to_member_type:
-            return f"{self._name_at(target_key, depth) if target_key else 'void'} ::*"
+            return f"{self._name_at(target_key) if target_key else 'void'} ::*"
         words = {TypeKind.UNION: "union {...}", TypeKind.ENUMERATION: "enum {...}", TypeKind.STRUCTURE: "struct {...}"}
         return words.get(made.kind, "?")
 
-    def _spelled_pointer(self, key: int, mark: str, depth: int) -> str:
+    def _spelled_pointer(self, key: int, mark: str) -> str:
         target = self.dies.die(key) if key else None
         if target is None:
             return f"void {mark}"
         if target.tag == constants.DW_TAG_subroutine_type and constants.DW_AT_name not in target.attributes:
-            return self._spelled_function(target, mark, depth)
-        name = self._name_at(key, depth)
+            return self._spelled_function(target, mark)
+        name = self._name_at(key)
         if target.tag == constants.DW_TAG_array_type and name.endswith("]") and " [" in name:
             head, _, tail = name.partition(" [")
             return f"{head} ({mark}) [{tail}"
         return f"{name}{mark}" if name.endswith(("*", "&")) else f"{name} {mark}"
 
-    def _spelled_function(self, die: Die, mark: str, depth: int = 0) -> str:
+    def _spelled_function(self, die: Die, mark: str) -> str:
         key = self.dies.target(die, constants.DW_AT_type)
-        result = self._name_at(key, depth) if key else "void"
+        result = self._name_at(key) if key else "void"
         parameters = []
-        for child_key, tag in islice(self.dies.below(die), NAME_DEPTH):
+        for child_key, tag in islice(self.dies.below(die), MOST_PARAMETERS):
             child = self.dies.die(child_key)
             if tag == constants.DW_TAG_unspecified_parameters:
                 parameters.append("...")
             elif tag == constants.DW_TAG_formal_parameter and child is not None:
-                parameters.append(self._name_at(self.dies.target(child, constants.DW_AT_type), depth))
+                parameters.append(self._name_at(self.dies.target(child, constants.DW_AT_type)))
         if not parameters and constants.DW_AT_prototyped in die.attributes:
             parameters = ["void"]
         return f"{result} ({mark})({', '.join(parameters)})" if mark else f"{result} ({', '.join(parameters)})"
 
-    def _name_at(self, key: int, depth: int) -> str:
-        """Return the name of a type within the name of another, of which at most NAME_DEPTH are nested."""
-        if not key:
-            return "?"
-        known = self._types.get(key)
-        if known is not None:
-            return known.name
-        die = self.dies.die(key) if depth < NAME_DEPTH else None
-        if die is None:
-            return "..."
-        if die.tag == constants.DW_TAG_array_type or constants.DW_AT_name in die.attributes:
-            return self.type_at(key).name[:LONGEST_NAME]
-        made = Type(TypeKind.UNKNOWN, "", None)
-        if die.tag in STRUCTURES:
-            made.kind = TypeKind.STRUCTURE
-        elif die.tag == constants.DW_TAG_union_type:
-            made.kind = TypeKind.UNION
-        elif die.tag == constants.DW_TAG_enumeration_type:
-            made.kind = TypeKind.ENUMERATION
-        return self._spelled(die, made, depth + 1)[:LONGEST_NAME]
+    def _name_at(self, key: int) -> str:
+        """Return the name of a type within the name of another."""
+        return self.type_at(key).name[:LONGEST_NAME] if key else "?"
 
 
 DIMENSIONS = (constants.DW_TAG_subrange_type, constants.DW_TAG_enumeration_type, constants.DW_TAG_generic_subrange)

@@ -12,6 +12,7 @@ cdef class VariableReader:
     cdef AbbrevCache tables
     cdef Spans spans
     cdef U64s levels  # of open scopes
+    cdef readonly unsigned long long walked  # bytes of DIEs
     cdef Budget budget
 
     cdef void find_spans(self, DieCursor* cursor) noexcept nogil

@@ -342,6 +342,7 @@ class VariableReader:
         """Walk the DIEs below a DIE for `children`, `scopes` or `calls`. False if there is no memory."""
         level: u64 = 0
         work: cython.Py_ssize_t = 0
+        start: u64 = offset
         inner: u64 = 0  # 1 + the row of the innermost open scope
         cursor: DieCursor
         self.levels.count = 0
@@ -385,6 +386,7 @@ class VariableReader:
                 level += 1
             elif level == 0:
                 break
+        self.walked += cursor.offset - start
         return True
 
     def find_spans(self, cursor):
@@ -451,6 +453,7 @@ class VariableReader:
                         break
             if mode == CHAIN and level == 0:
                 break
+        self.walked += cursor.offset - offset
         return last
 
     def begin_walk(self, unit, offset, cursor):
