@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.forge.lines import sleb
 from tests.forge.variables import LOW, STACK, base, file, variable, variables_of
-from tests.hostile.test_variables import INT, named_doubling, nested_expressions
+from tests.hostile.inputs.variables import INT, named_doubling, nested_expressions
 from whence._base.errors import WhenceError
 from whence.objects.elf import ElfFile
 

@@ -37,6 +37,8 @@ UNSIGNED = (
     constants.DW_ATE_boolean, constants.DW_ATE_address, constants.DW_ATE_unsigned, constants.DW_ATE_unsigned_char,
     constants.DW_ATE_UTF,
 )  # fmt: skip
+INTEGERS = (TypeKind.INTEGER, TypeKind.CHARACTER, TypeKind.BOOLEAN)
+LARGEST_INTEGER = 16  # bytes
 TOO_MANY = "the process has too many values"
 
 
@@ -470,9 +472,10 @@ class Decoder:
         limit = self.limits.elements
         storage = storage.fetched(min(count * stride, self.limits.size))
         index = written = 0
+        is_integer = element.plain.kind in INTEGERS and 0 < stride <= LARGEST_INTEGER
         while index < count and written < limit:
             part = storage.part(index * stride)
-            value = self.value(element, part, depth + 1)
+            value = self.value(element, part, depth + 1) if not is_integer else self._element(element, part, stride)
             equal = self._equal(part, min(count - index, self.limits.size // max(1, stride)), stride)
             fields += [Field("", value)] * min(equal, limit - len(fields))
             texts += [value.text] * equal
@@ -481,6 +484,15 @@ class Decoder:
             if self.parts_left < 0 or self.budget.left < 0:
                 break
         return fields, index < count, texts
+
+    def _element(self, type: Type, storage: Storage, size: int) -> Value:
+        """Return an element that is an integer."""
+        try:
+            self.spend(1)
+            data = storage.read(size)
+        except NoValue as error:
+            return self.missing(type, str(error))
+        return self.integer(type, int.from_bytes(data, self.order, signed=type.plain.encoding not in UNSIGNED))
 
     def _equal(self, storage: Storage, count: int, stride: int) -> int:
         """Return how many elements from the start have the same bytes, if they are more than REPEATS; otherwise 1."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from whence._base.errors import DwarfError
+from whence._base.window import sleb
 from whence.dwarf.kernels import constants
 from whence.types.storage import OPTIMIZED_OUT, SYNTHETIC, NoValue, Piece, Storage, extended_piece
 from whence.unwind.constants import Operation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from whence.unwind.memory import Memory
 
 MOST_PIECES = 256
+SHORT = 11  # bytes of the longest expression with one operand
 LONGEST = 1 << 16  # bytes of an expression, of an implicit value
 BITS = 1 << 16  # of a location in pieces of bits
 INNER_DEPTH = 8  # of expressions within expressions, and of values at the entry of callers
@@ -112,7 +114,22 @@ class Surroundings(Protocol):
 
 def locate(expression: bytes, surroundings: Surroundings, *, object_address: int | None = None) -> Storage:
     """Return the storage of the object that a location expression describes. Raises NoValue."""
+    offset = frame_offset(expression)
+    if offset is not None:
+        address = surroundings.frame_base() + offset & (1 << surroundings.bits) - 1
+        return Storage(surroundings.memory, (Piece(None, address),))
     return _evaluator(expression, surroundings, object_address, 0).locate()
+
+
+def frame_offset(expression: bytes) -> int | None:
+    """Return the offset from the frame base if an expression is only that, as most are in code without optimization."""
+    if not 1 < len(expression) <= SHORT or expression[0] != constants.DW_OP_fbreg:
+        return None
+    try:
+        offset, end = sleb(expression, 1, len(expression))
+    except (EOFError, OverflowError):
+        return None
+    return offset if end == len(expression) else None
 
 
 def calculate(
