@@ -16,6 +16,7 @@ from tests.forge.mangled import bomb
 from whence.demangle import demangle, demangle_once
 from whence.demangle.expansion import MAX_TEXT, is_bounded
 from whence.demangle.kernels.expansion import expansion, references
+from whence.demangle.kernels.names import Demangler
 from whence.objects.elf import ElfFile
 
 
@@ -128,3 +129,39 @@ def test_names_are_unchanged_if_the_demangler_is_not_installed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("_Z1fv\n", "")
+
+
+MICROSOFT = {
+    "?f@ns@@YAHXZ": "int __cdecl ns::f(void)",
+    "??1system_error@std@@UEAA@XZ": "public: virtual __cdecl std::system_error::~system_error(void)",
+    "?_Tidy@?$vector@KV?$allocator@K@std@@@std@@AEAAXXZ": (
+        "private: void __cdecl std::vector<unsigned long, class std::allocator<unsigned long>>::_Tidy(void)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MICROSOFT)
+def test_names_of_microsofts_compiler_are_demangled(name: str) -> None:
+    assert demangle(name) == MICROSOFT[name]
+
+
+@pytest.mark.parametrize("name", ["?", "??", "?f", "?f@@YAXP6AX", "?" * 4000, "?f@@YAX" + "P6AX0@Z" * 25 + "@Z"])
+def test_invalid_and_endless_names_of_microsofts_compiler_stay(name: str) -> None:
+    assert demangle(name) == name
+
+
+def test_the_budget_is_kept_by_a_demangler_of_its_own() -> None:
+    calls = []
+
+    def text_of(name: str) -> str:
+        calls.append(name)
+        return "x" * 5000
+
+    limited = Demangler(
+        lambda: text_of, lambda name, most=0: False, max_name=4096, max_text=1 << 16, max_references=24, factor=2,
+        allowance=10_000,
+    )  # fmt: skip
+    texts = [limited.readable(f"?f{index}@@YAXXZ") for index in range(10)]
+    assert len(calls) == 3
+    assert texts[-1] == "?f9@@YAXXZ"
+    assert limited.readable("?f@@YAXXZ") == "x" * 5000

@@ -1,7 +1,9 @@
-"""Readable forms of linkage names: C++ (Itanium), Rust (legacy and v0), Swift.
+"""Readable forms of linkage names: C++ (Itanium and Microsoft), Rust (legacy and v0), Swift.
 
     >>> demangle("_ZN6whence4openEPKc")
     'whence::open(char const*)'
+    >>> demangle("?f@ns@@YAHXZ")
+    'int __cdecl ns::f(void)'
     >>> demangle("main")
     'main'
 
@@ -11,7 +13,8 @@ demangled, or not safely, is returned unchanged.
 
 The demangler is compiled code that reads names from untrusted files. Names longer than 4096 bytes can crash it, and
 names that refer back to their own parts can make it write a gigabyte. So the text of a name is bounded before the name
-is demangled: names with few references have short texts, others are walked through first (expansion.py). A file may
+is demangled: names with few references have short texts, others are walked through first (expansion.py), or left as
+they are if they are Microsoft's: 1 in 1,000 has more than MAX_REFERENCES digits, which references are. A file may
 have any number of names just below that bound, so a budget bounds all texts together: once it is used up, only names
 with certainly short texts are demangled.
 
@@ -55,7 +58,7 @@ ready = _demangler.ready
 
 def demangle(name: str) -> str:
     """Return the readable form of a linkage name, or the name itself. Caches the last 65,536 results."""
-    return _cached(name) if name.startswith(("_", "$")) else name
+    return _cached(name) if name.startswith(("_", "$", "?")) else name
 
 
 def demangle_once(name: str) -> str:

@@ -65,6 +65,25 @@ class Demangler:
         self._max_name, self._max_text, self._max_references = max_name, max_text, max_references
         self._factor, self._allowance = factor, allowance
 
+    @cython.cfunc
+    def readable_of_msvc(self, name: str, text: cython.p_uchar, size: cython.Py_ssize_t) -> str:
+        """Return the readable form of a name of Microsoft's compiler, or the name itself.
+
+        Any digit may be a reference. Once the budget is spent, names with digits are not demangled.
+        """
+        references: cython.Py_ssize_t = 0
+        index: cython.Py_ssize_t
+        for index in range(size):
+            references += ord("0") <= text[index] <= ord("9")
+        self._stored += size
+        spent: cython.bint = self._spent > self._factor * self._stored + self._allowance
+        if references > (0 if spent else self._max_references):
+            return name
+        self.ready()
+        result: str = self._text_of(name)
+        self._spent += len(result)
+        return name if not result or len(result) > self._max_text else result
+
     def ready(self):
         """Load the demangler now, so that the first name need not wait for it."""
         if self._text_of is None:
@@ -77,7 +96,11 @@ class Demangler:
             text = cython.cast(cython.p_uchar, PyUnicode_AsUTF8AndSize(name, cython.address(size)))
         except UnicodeEncodeError:  # bytes that are not UTF-8
             return name
-        if size > self._max_name or not is_mangled(text, size):
+        if size > self._max_name:
+            return name
+        if size and text[0] == ord("?"):
+            return self.readable_of_msvc(name, text, size)
+        if not is_mangled(text, size):
             return name
         mark = cython.cast(cython.p_uchar, memchr(text, ord("@"), size))  # a version, "plt"
         base: str = name
