@@ -167,6 +167,10 @@ class BreakpadError(ObjectError):
     format = "breakpad"
 
 
+class SourceMapError(ObjectError):
+    format = "source map"
+
+
 class DwarfError(FormatError):
     format = "dwarf"
 

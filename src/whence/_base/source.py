@@ -35,6 +35,7 @@ class Source(StrEnum):
     PDB = "pdb", 10
     GSYM = "gsym", 11
     BREAKPAD = "breakpad", 12
+    SOURCEMAP = "sourcemap", 13  # of a WebAssembly module
 
     def __repr__(self) -> str:
         return f"Source.{self.name}"

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from whence.exchange.breakpad import breakpad_ranges
 from whence.exchange.gsym import gsym_ranges
 from whence.exchange.names import first_scopes
+from whence.exchange.source_map import source_map_ranges
 from whence.kernels.rows import taken
 from whence.objects.breakpad import BreakpadFile
 from whence.objects.gsym import GsymFile
+from whence.objects.source_map import SourceMapFile
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.flatten import flatten
 from whence.ranges.merge import merge
@@ -28,10 +30,13 @@ def ranges_of_file(
 ) -> Ranges:  # fmt: skip
     """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`.
 
-    `base` is added to addresses that are relative to the start of the image, as Breakpad's are.
+    `base` is added to addresses that are relative to the start of the image, as Breakpad's are; for a source map it is
+    the file offset of vaddr 0.
     """
     if isinstance(file, BreakpadFile):
         return breakpad_ranges(file, strings, problems, base)
+    if isinstance(file, SourceMapFile):
+        return source_map_ranges(file, strings, problems, base)
     assert isinstance(file, GsymFile)
     return gsym_ranges(file, strings, problems, near=near)
 

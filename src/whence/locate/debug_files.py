@@ -142,7 +142,7 @@ class DebugFiles:
 
             candidates += pdb_files(elf, folders_of(elf.path, self._sysroot), self._flat_folders())
         if elf.external_debug_info:
-            candidates += self._external(elf)
+            candidates += self._external(elf, elf.external_debug_info, "external_debug_info")
         try:
             link = elf.debug_link
         except WhenceError as error:
@@ -153,21 +153,38 @@ class DebugFiles:
             candidates += self._linked(elf.path, os.path.basename(link.name))
         candidates += self._indexed(elf.build_id)
         self._take(search, candidates, lambda candidate: belongs(candidate, elf, crc), elf.path)
+        if not search and elf.source_map:
+            self._take_source_map(search, elf)
         if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
             self._fetch(search, elf.build_id, elf.path)
             if elf.format == "PE" and not search:
                 self._fetch_pdb(search, elf)
         return self._ended(search, elf)
 
-    def _external(self, elf: ObjectFile) -> Iterator[tuple[str, str]]:
-        """Yield the paths that a WebAssembly module's link to its debug info may mean; of a URL, only the file name."""
-        name = elf.external_debug_info
+    def _take_source_map(self, search: Search, elf: ObjectFile) -> None:
+        """Open the source map of a WebAssembly module, which may be in its URL."""
+        from whence.objects.source_map import SourceMapFile, map_in_url
+
+        url = elf.source_map
+        if not url.startswith("data:"):
+            self._take(search, self._external(elf, url, "source map"), lambda _: "", elf.path, SourceMapFile.open)
+            return
+        try:
+            search.elf = SourceMapFile.from_bytes(map_in_url(url), f"{elf.path}:sourceMappingURL")
+        except WhenceError as error:
+            search.note(elf.path, "source map", Outcome.BROKEN, error.message)
+        else:
+            search.path, search.how = elf.path, "source map"
+            search.note(elf.path, "source map", Outcome.TAKEN, "the map is in the module")
+
+    def _external(self, elf: ObjectFile, name: str, how: str) -> Iterator[tuple[str, str]]:
+        """Yield the paths that a link of a WebAssembly module may mean; of a URL, only the file name."""
         folders = folders_of(elf.path, self._sysroot)
         if "://" not in name:
-            yield from ((inside_of(folder, name, self._sysroot), "external_debug_info") for folder in folders)
+            yield from ((inside_of(folder, name, self._sysroot), how) for folder in folders)
         bare = os.path.basename(name.partition("?")[0])
         if bare:
-            yield from ((os.path.join(folder, bare), "external_debug_info") for folder in folders)
+            yield from ((os.path.join(folder, bare), how) for folder in folders)
             yield from ((os.path.join(folder, bare), "debug folder") for folder in self._flat_folders())
 
     def alt_file(self, elf: ObjectFile) -> Search:

@@ -16,5 +16,6 @@ pdb            PDB files
 wasm           WebAssembly modules
 gsym.py        GSYM files
 breakpad.py    Breakpad symbol files
+source_map.py  source maps of WebAssembly modules
 names_only.py  what files that have names and no code have in common
 """

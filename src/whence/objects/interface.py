@@ -139,6 +139,11 @@ class ObjectFile(ABC):
         return ""
 
     @property
+    def source_map(self) -> str:
+        """The path or URL of a source map of a WebAssembly module; "" if there is none."""
+        return ""
+
+    @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file that the file names. Raises ObjectError if that section is damaged."""
         return None

@@ -112,6 +112,10 @@ class WasmFile(MappedObject):
     def external_debug_info(self) -> str:
         return self._text("external_debug_info")
 
+    @property
+    def source_map(self) -> str:
+        return self._text("sourceMappingURL")
+
     def vaddr_of_function(self, index: int) -> int | None:
         """Return the vaddr of a function by its index, which counts imports; None if it has no body here.
 
@@ -139,7 +143,7 @@ class WasmFile(MappedObject):
         facts = {
             "code offset": f"{self.code_offset:#x}" if self._code is not None else "",
             "external debug info": self.external_debug_info,
-            "source map": self._text("sourceMappingURL"),
+            "source map": shown_url(self.source_map),
         }
         return {name: value for name, value in facts.items() if value}
 
@@ -176,3 +180,8 @@ class WasmFile(MappedObject):
         if self._code is None:
             return None
         return as_elf(content, bounds, self._bodies, self.imports, self._code.index, part)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for people, which is short for one with the data in it."""
+    return f"{url.partition(',')[0]},..." if url.startswith("data:") else url
