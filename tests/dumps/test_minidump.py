@@ -268,7 +268,7 @@ def test_names_that_share_a_long_text_are_bounded() -> None:
     data += struct.pack("<I", 2000) + many
     struct.pack_into("<II", data, 8, 1, len(data))
     dump = Minidump.from_bytes(bytes(data + directory))
-    assert dump.modules == []
+    assert len({module.name for module in dump.modules}) == 2  # the others have none
     assert "names of modules and threads take more than 4 times" in str(dump.problems[-1])
 
 

@@ -15,7 +15,19 @@ from typing import NamedTuple
 import pytest
 
 from tests.hostile import bounded, interrupted
-from tests.hostile.inputs import cfi, dwarf, elf, gopclntab, gotrace, lidia, names, pdb, procmap, tables
+from tests.hostile.inputs import (
+    cfi,
+    dwarf,
+    elf,
+    gopclntab,
+    gotrace,
+    lidia,
+    minidumps,
+    names,
+    pdb,
+    procmap,
+    tables,
+)
 
 ANY = (0, 1, 3)
 UNPACKED = "unpacked bytes take more than 64 times its"
@@ -60,6 +72,10 @@ def cases() -> Iterator[Case]:
         yield Case(partial(elf.minidebuginfo, wrapped=wrapped), "symbols FILE", 3, 60, ANY, (".gnu_debugdata",))
     yield Case(tables.count_beyond, "core FILE", 2, 150, (3,), ("1048576 entries extend past the end of the note",))
     yield Case(tables.one_head_for_all, "core FILE", 2, 150, (3,), ("first pages of mapped files take more than",))
+    yield Case(minidumps.threads_of_one_stack, "core FILE", 4, 150, (1,))
+    for listed in (minidumps.modules_of_one_name, minidumps.annotations_of_one_text):
+        yield Case(listed, "core FILE --info", 6, 150, (0,), ("names of modules and threads take more than",))
+    yield Case(minidumps.memory_of_one_range, "core FILE", 4, 300, (1,))
     yield Case(tables.notes_in_notes, tables.mappings_of, 3, 60, (0,), ("notes take more than 2 times",))
     yield Case(tables.core_of_many_files, tables.mappings_of, 4, 150, (0,), ("59999 mappings; ",))
     for symbols in (1, 60_000):

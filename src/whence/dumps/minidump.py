@@ -151,6 +151,7 @@ class Minidump(Closing):
         self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
         self.path, self.size, self._mapped = path, len(self.data), mapped
         self.problems: list[MinidumpError] = []
+        self._are_names_spent = False
         self._names = Budget(
             "names", "names of modules and threads", self.size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
             error=MinidumpError,
@@ -251,11 +252,17 @@ class Minidump(Closing):
         return self.data[offset : offset + size]
 
     def name(self, offset: int) -> str:
-        """Return a text in UTF-16 at an offset; "" if there is none."""
+        """Return a text in UTF-16 at an offset; "" if there is none, or if the names together are too long."""
         if not offset or offset + 4 > self.size:
             return ""
         size = int.from_bytes(self.data[offset : offset + 4], self.order)
-        self._names.charge(min(size, NAME_LIMIT))
+        try:
+            self._names.charge(min(size, NAME_LIMIT))
+        except MinidumpError as error:
+            if not self._are_names_spent:
+                self._are_names_spent = True
+                self._report(error)
+            return ""
         raw = self.located(min(size, NAME_LIMIT) & ~1, offset + 4)
         return decoded(bytes(raw), self.order)
 
