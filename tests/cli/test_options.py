@@ -14,8 +14,8 @@ from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
 LOCATE = {
-    "addr", "columns", "convert", "core", "dwarf", "explain", "filter", "lidia create", "listing", "pid", "profile",
-    "record",
+    "addr", "columns", "convert", "core", "cores", "dwarf", "explain", "filter", "lidia create", "listing", "pid",
+    "profile", "record",
 }  # fmt: skip
 """The commands that look for files, and so take every option that says where."""
 NAME = {"addr", "columns", "convert", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}

@@ -15,6 +15,7 @@ columns           `whence columns`: names for the addresses of a table
 completion        `whence completion`: completion scripts of the shells, in shell/
 convert           `whence convert`: names of a file as an archive or in the formats of other tools
 core              `whence core`: frames and stacks of a core file
+cores             `whence cores`: crashes in folders of cores, by signature
 demo              `make demo`: the main jobs on real input
 demo_files        `whence demo`: the files that the documentation uses, in demo.zip
 dispatch          the command for a file's content: `whence FILE`, `whence PID`

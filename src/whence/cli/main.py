@@ -37,6 +37,7 @@ GROUPS = {
     "Processes": {
         "pid": ("pid", "name addresses of a live process, print its stacks or profile it"),
         "core": ("core", "print the stacks in a core dump, or name addresses of it"),
+        "cores": ("cores", "list the crashes whose cores are in a folder, grouped by signature"),
         "maps": ("maps", "list the executable mappings of a process with their build-ids"),
     },
     "Profiles, logs, traces and tables": {

@@ -50,8 +50,8 @@ function _shtab_whence_using
   test "$_shtab_whence_cmdpath" = "$argv"
 end
 
-set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -241,6 +241,31 @@ complete -c whence -n '_shtab_whence_using core' -l no-cache -d 'neither read no
 complete -c whence -n '_shtab_whence_using core' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using core' -s v -l verbose -d 'print every file tried and every request made'
 complete -c whence -n '_shtab_whence_using core; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a core dump of Linux or of gdb'"'"'s gcore, or a minidump'
+complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a cores -d 'list the crashes whose cores are in a folder, grouped by signature'
+complete -c whence -n '_shtab_whence_using cores' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using cores' -l systemd -d 'also list /var/lib/systemd/coredump'
+complete -c whence -n '_shtab_whence_using cores' -l apport -d 'also list /var/crash'
+complete -c whence -n '_shtab_whence_using cores' -l files -d 'also print the file of each crash'
+complete -c whence -n '_shtab_whence_using cores' -l json -d 'print one JSON object per signature, and one per core without a signature'
+complete -c whence -n '_shtab_whence_using cores' -l keep -xka "(__fish_complete_directories)" -d 'write small cores of the newest crashes of each signature there'
+complete -c whence -n '_shtab_whence_using cores' -l limit -x -d 'with --keep: cores of each signature (3)'
+complete -c whence -n '_shtab_whence_using cores' -l bytes -x -d 'with --keep: bytes of all cores, as 500M (1G)'
+complete -c whence -n '_shtab_whence_using cores' -l redact -d 'with --keep: zero what stacks do not need, values included'
+complete -c whence -n '_shtab_whence_using cores' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l debug-dir -xka "(__fish_complete_directories)" -d 'a folder of debug files, perf'"'"'s cache or a package of perf archive, instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l sysroot -xka "(__fish_complete_directories)" -d 'look up paths of programs and libraries below this folder: an unpacked image, another machine'"'"'s disk; this machine'"'"'s debug files are used by build-id only'
+complete -c whence -n '_shtab_whence_using cores' -l store -x -d 'a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
+complete -c whence -n '_shtab_whence_using cores' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using cores' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
+complete -c whence -n '_shtab_whence_using cores' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
+complete -c whence -n '_shtab_whence_using cores' -l cache-size -x -d 'size limit of the cache (4)'
+complete -c whence -n '_shtab_whence_using cores' -l no-cache -d 'neither read nor write the cache'
+complete -c whence -n '_shtab_whence_using cores' -l jobs -x -d 'number of threads (default: one per core)'
+complete -c whence -n '_shtab_whence_using cores' -s v -l verbose -d 'print every file tried and every request made'
+complete -c whence -n '_shtab_whence_using cores; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_directories)" -d 'a folder with cores, .crash files or minidumps'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a maps -d 'list the executable mappings of a process with their build-ids'
 complete -c whence -n '_shtab_whence_using maps' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using maps' -l all -d 'print every mapping, not only executable ones'
@@ -572,4 +597,4 @@ complete -c whence -n '_shtab_whence_using completion' -s h -l help -d 'show thi
 complete -c whence -n '_shtab_whence_using completion; and test $_shtab_whence_npos -eq 0' -ka "bash zsh fish" -d 'the shell'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a help -d 'every command, or a command'"'"'s options'
 complete -c whence -n '_shtab_whence_using help' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
+complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core cores maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
