@@ -359,7 +359,7 @@ def test_the_commands_print_the_files(
     assert main(["store", "show", files.build_id.upper(), "--json"]) == 0
     debug_id = json.loads(capsys.readouterr().out)["debug_id"]
     assert main(["store", "show", place, debug_id]) == 0
-    assert "DWARF of 1 unit with lines" in capsys.readouterr().out
+    assert "debug info of 1 unit with lines" in capsys.readouterr().out
     assert main(["store", "show", ID]) == 1
     assert main(["store", "rm", files.build_id]) == 0
     assert main(["store", "rm", files.build_id]) == 1

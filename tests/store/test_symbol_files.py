@@ -139,6 +139,12 @@ def test_missing_files_are_404(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
+def test_cabinets_are_not_served_under_names_of_cabinets(client: TestClient) -> None:
+    answer = client.get(f"/app.pdb/{'AB' * 16}1/app.pd_")
+    assert answer.status_code == 404
+    assert "cabinet" in answer.text
+
+
 def test_a_missing_symbol_file_names_the_remedy(client: TestClient) -> None:
     reply = client.get(f"/app/{'1' * 33}/app.sym")
     assert "--also" in reply.text

@@ -47,6 +47,8 @@ class SymbolFileEndpoints:
             identity = name + identity
         kind = UNIFIED[file] if is_unified else BREAKPAD if file.lower().endswith(SYM) else DEBUGINFO
         self._server.count(request, "symbols")
+        if file.endswith("_"):  # clients request a cabinet first, or after the file
+            raise Refusal(404, f"{file!r} would be in a cabinet; the server has files as they are")
         build_id = await run_in_threadpool(self._build_id, identity)
         content = await self._server.content(request, build_id, kind) if build_id else None
         if content is None and build_id and kind is BREAKPAD:

@@ -69,12 +69,12 @@ class Quality(Record, frozen=True):
         """Return the quality in words.
 
         >>> str(Quality(units=3, lines=True, symtab=True)), str(Quality())
-        ('DWARF of 3 units with lines, .symtab', 'no names')
+        ('debug info of 3 units with lines, .symtab', 'no names')
         """
         units = f"{self.units} unit{'s' if self.units != 1 else ''}"
-        dwarf = f"DWARF of {units} {'with' if self.lines else 'without'} lines" if self.units else ""
+        debug_info = f"debug info of {units} {'with' if self.lines else 'without'} lines" if self.units else ""
         functions = "functions with lines" if self.functions else ""
-        sources = (dwarf, "pclntab" * self.pclntab, functions, ".symtab" * self.symtab, ".dynsym" * self.dynsym)
+        sources = (debug_info, "pclntab" * self.pclntab, functions, ".symtab" * self.symtab, ".dynsym" * self.dynsym)
         return ", ".join(filter(None, sources)) or "no names"
 
 
