@@ -99,7 +99,18 @@ def test_values_of_c_are_those_in_the_source() -> None:
     assert big.endswith("<twice>}")
 
 
-@pytest.mark.parametrize("command", [("gcc", "-O0"), ("gcc", "-O2"), ("gcc", "-O1", "-gdwarf-4"), ("clang-19", "-O2")])
+COMPILERS = [
+    ("gcc", "-O0"),
+    ("gcc", "-O2"),
+    ("gcc", "-O1", "-gdwarf-4"),
+    ("gcc", "-O1", "-gdwarf-4", "-fdebug-types-section"),
+    ("gcc", "-O1", "-gdwarf-5", "-fdebug-types-section"),
+    ("gcc", "-O1", "-gsplit-dwarf"),
+    ("clang-19", "-O2"),
+]
+
+
+@pytest.mark.parametrize("command", COMPILERS, ids=" ".join)
 def test_values_of_c_are_gdbs(command: tuple[str, ...]) -> None:
     program, core = crashed("values.c", command[0], "-g", *command[1:])
     found = outcomes(program, core)

@@ -29,7 +29,7 @@ from whence.types.containers import container_value
 from whence.types.decoding import Budget, Decoder, Limits
 from whence.types.locating import BaseKind, calculate, locate
 from whence.types.model import Language, Type, TypeKind, Value, Variable
-from whence.types.scopes import Declared, FunctionScope, UnitReader, address_of, is_tail_call
+from whence.types.scopes import Declared, FunctionScope, Plan, UnitReader, address_of, is_tail_call
 from whence.types.storage import OPTIMIZED_OUT, NoValue, Piece, Storage
 from whence.types.symbols import SymbolNames, value_of_symbol
 from whence.unwind.recording import FrameState
@@ -270,33 +270,27 @@ class FrameContext:
         for declared in scope.variables:
             if self.process.decoder.budget.left < 0 or self.file.is_exhausted:
                 return
-            variable_type = self.unit.type_of(declared)
-            value, entry = self.value_of(declared, variable_type)
-            yield Variable(declared.name, variable_type.name, value, declared.is_argument, declared.line, entry)
+            plan = self.unit.plan(declared, self.vaddr)
+            yield Variable(declared.name, plan.type.name, self.value_of(plan), declared.is_argument, declared.line)
 
-    def value_of(self, declared: Declared, variable_type: Type) -> tuple[Value, Value | None]:
-        """Return the value of a variable, and of an argument whose value is unknown the one it was called with."""
+    def value_of(self, plan: Plan) -> Value:
+        """Return the value of a variable."""
         decoder = self.process.decoder
         self.process.expressions_left = EXPRESSIONS
         try:
-            storage = self.storage_of(declared, variable_type)
+            storage = self.storage_of(plan)
         except NoValue as error:
-            reason = str(error)
-            value = decoder.missing(variable_type, reason)
-        else:
-            value = decoder.decode(variable_type, storage, self)
-        return value, None
+            return decoder.missing(plan.type, str(error))
+        return decoder.decode(plan.type, storage, self)
 
-    def storage_of(self, declared: Declared, variable_type: Type) -> Storage:
+    def storage_of(self, plan: Plan) -> Storage:
         """Return where a variable is. Raises NoValue."""
-        constant = declared.attribute(constants.DW_AT_const_value)
-        if constant is not None:
-            return self._constant(*constant, variable_type)
-        expression = self.unit.expression(declared, self.vaddr)
-        if expression is None:
+        if plan.constant is not None:
+            return self._constant(*plan.constant, plan.type)
+        if plan.located is None:
             raise NoValue(OPTIMIZED_OUT)
-        self._die = expression[1]
-        return locate(expression[0], self)
+        self._die = plan.located[1]
+        return locate(plan.located[0], self)
 
     def _constant(self, die: Die, value: tuple[int, int, int], variable_type: Type) -> Storage:
         kind, number, _ = value
@@ -394,10 +388,9 @@ class FrameContext:
         if die is None:
             raise NoValue("a variable that its type refers to is missing")
         declared = Declared("", tuple(self.unit.dies.origins(die)), False, 0)
-        variable_type = self.unit.type_of(declared)
-        plain = variable_type.plain
-        size = min(plain.size or self.bits // 8, 16)
-        return int.from_bytes(self.storage_of(declared, variable_type).read(size), self.order)
+        plan = self.unit.plan(declared, self.vaddr)
+        size = min(plan.type.plain.size or self.bits // 8, 16)
+        return int.from_bytes(self.storage_of(plan).read(size), self.order)
 
     # values at the entry of the function
 

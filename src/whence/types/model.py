@@ -241,8 +241,7 @@ class Value(NamedTuple):
 class Variable(NamedTuple):
     """An argument or a local variable of a function, with its type and value.
 
-    `line` is that of its declaration, 0 if unknown. `entry` is the value that an argument had when the function was
-    called, if that is known and its value is not.
+    `line` is that of its declaration, 0 if unknown.
     """
 
     name: str
@@ -250,7 +249,6 @@ class Variable(NamedTuple):
     value: Value
     is_argument: bool = False
     line: int = 0
-    entry: Value | None = None
 
     def as_object(self) -> dict[str, object]:
         """Return the variable for JSON."""
@@ -270,6 +268,4 @@ class Variable(NamedTuple):
             fields["length"] = self.value.length
         if self.line:
             fields["line"] = self.line
-        if self.entry is not None:
-            fields["entry_value"] = self.entry.text
         return fields

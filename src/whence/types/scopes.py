@@ -30,6 +30,7 @@ MOST_BLOCKS = 1 << 12  # lexical blocks that are read of a function
 BLOCK_DEPTH = 64
 MOST_CALLS = 1 << 16  # call sites of a function
 FUNCTIONS_KEPT = 1024
+PLANS_KEPT = 1 << 16
 VARIABLES = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 HEADER_SIZES = {4: 12, 8: 20}  # of .debug_loclists, by the size of its offsets
 NO_VALUE = (kernel.BLOCK, 0, 0)
@@ -49,6 +50,14 @@ class Declared(NamedTuple):
             if name in die.attributes:
                 return die, die.attributes[name]
         return None
+
+
+class Plan(NamedTuple):
+    """The type of a variable, and its constant value, or the expression for its location, each with the DIE."""
+
+    type: Type
+    constant: tuple[Die, tuple[int, int, int]] | None
+    located: tuple[bytes, Die] | None
 
 
 class FunctionScope(NamedTuple):
@@ -72,6 +81,7 @@ class UnitReader:
         self.tail_recursive: dict[int, bool] = {}  # functions that may lead to themselves by tail calls
         self._call_sites: dict[int, dict[int, Die]] = {}
         self._calls: Lru[int, list[Die]] = Lru(FUNCTIONS_KEPT)
+        self._plans: Lru[tuple[int, int], Plan] = Lru(PLANS_KEPT)
         self._definitions: dict[int, int | None] = {}
 
     def chain(self, unit: int, vaddr: int) -> list[FunctionScope]:
@@ -216,6 +226,15 @@ class UnitReader:
         return bool(low <= vaddr < (high if kind == kernel.ADDRESS else low + high))
 
     # values
+
+    def plan(self, declared: Declared, vaddr: int) -> Plan:
+        """Return the type of a variable and where its value is at a vaddr, kept for other frames there."""
+        key = declared.dies[0].key, vaddr
+        if key not in self._plans:
+            constant = declared.attribute(constants.DW_AT_const_value)
+            located = self.expression(declared, vaddr) if constant is None else None
+            self._plans[key] = Plan(self.type_of(declared), constant, located)
+        return self._plans[key]
 
     def type_of(self, declared: Declared) -> Type:
         """Return the type of a variable."""

@@ -106,7 +106,7 @@ class TypeReader:
 
     def _read(self, die: Die) -> Type:
         signature = self.dies.target(die, constants.DW_AT_signature)
-        if signature and signature != die.key and constants.DW_AT_declaration in die.attributes:
+        if signature and signature != die.key:
             full = self.dies.die(signature)
             die = full if full is not None and constants.DW_AT_signature not in full.attributes else die
         tag = die.tag
