@@ -19,7 +19,7 @@ from whence.archive.create import CreateOptions, create_from_elf, demangle_names
 from whence.binary import is_archive, open_elf
 from whence.exchange.breakpad import BREAKPAD_LIMITS, copied_stack, write_breakpad
 from whence.exchange.gsym import GSYM_LIMITS, write_gsym
-from whence.exchange.stack_cfi import stack_records
+from whence.exchange.reading import image_start
 from whence.lidia.compressed import codec_named, compressed
 from whence.lidia.ranges import ranges_of
 from whence.locate.debug_files import DebugFiles
@@ -29,7 +29,6 @@ from whence.objects.ids import DebugId
 from whence.objects.interface import ObjectFile
 from whence.objects.machines import machine_name
 from whence.objects.opening import split_architecture
-from whence.objects.wasm import WasmFile
 from whence.producers import Producers
 from whence.ranges import Ranges
 from whence.ranges.flatten import flatten
@@ -215,19 +214,11 @@ def origin_of(producers: Producers, name: str, *, with_stack: bool) -> Origin:
     module = module_of(elf, name)
     if not with_stack:
         return Origin(elf.build_id, module, base)
+    from whence.exchange.stack_cfi import stack_records  # takes as long to import as everything else
+
     records, formless = stack_records(elf, producers.debug_elf, base)
     notes = (f"{formless} functions without unwind rules: theirs have no form in Breakpad",) if formless else ()
     return Origin(elf.build_id, module, base, tuple(records), notes)
-
-
-def image_start(elf: ObjectFile) -> int:
-    """Return what the addresses of a Breakpad file are relative to.
-
-    Those of WebAssembly are offsets in the file, as browsers print them, and those of a GSYM file are not relative.
-    """
-    if isinstance(elf, WasmFile):
-        return -elf.code_offset
-    return 0 if elf.has_only_names else elf.image_base
 
 
 def module_of(elf: ObjectFile, name: str) -> BreakpadModule:
@@ -236,6 +227,8 @@ def module_of(elf: ObjectFile, name: str) -> BreakpadModule:
     The name of a PE file is that of its PDB; `name` replaces that of the path.
     """
     path, _ = split_architecture(name or elf.path)
+    if elf.format == "Mach-O":  # a store names slices of fat files FILE:ARCHITECTURE
+        path = path.partition(":")[0]
     pdb = elf.details.get("PDB", "").replace("\\", "/")
     name = os.path.basename(pdb) or os.path.basename(path).removesuffix(".gsym")
     cpu = CPUS.get(elf.machine, UNKNOWN_CPU)

@@ -274,12 +274,10 @@ class Producers:
 
     def _exchanged(self, near: Sequence[int] | None, vaddrs: memoryview | None) -> Ranges:
         """Return the functions of the GSYM or Breakpad file, or the lines of the source map."""
-        from whence.exchange.reading import ranges_of_file  # most files are not such files
+        from whence.exchange.reading import image_start, ranges_of_file  # most files are not such files
 
         assert self.names_file is not None
-        base = 0 if self.names_file is self.elf else self.elf.image_base
-        if self.elf.source_map:
-            base = self.elf.file_offset_of(0) or 0
+        base = 0 if self.names_file is self.elf else image_start(self.elf)
         table = ranges_of_file(self.names_file, self.strings, self.problems, near=near, base=base)
         return merge([part_for(table, vaddrs)])
 

@@ -23,6 +23,8 @@ from tests.forge.pe import CODE, PAGE, codeview
 from tests.forge.pe import Section as PeSection
 from tests.forge.pe import Symbol as PeSymbol
 from tests.forge.pe import forge as forge_pe
+from tests.forge.wasm import custom, module
+from tests.helpers.formats import WASM_ID, wasm
 from tests.helpers.programs import compiled
 from whence import lidia
 from whence._base.errors import BreakpadError, WhenceError
@@ -32,7 +34,9 @@ from whence.exchange.breakpad import write_breakpad
 from whence.exchange.stack_cfi import StackRules, changed
 from whence.objects.breakpad import BreakpadFile
 from whence.objects.ids import DebugId
+from whence.objects.opening import open_object
 from whence.objects.pe import layout
+from whence.objects.wasm import WasmFile
 from whence.producers import Producers
 from whence.ranges.flatten import flatten
 from whence.unwind.cfi import Cfa, How, Rule
@@ -359,6 +363,22 @@ def test_addresses_of_a_program_are_relative_to_its_start(run: Runner, file: Pat
     )
     done = run("addr", program, "0x401010", "--binary", file)
     assert "outer" in done.stdout, done.stderr
+
+
+def test_addresses_of_webassembly_are_offsets_in_the_file(run: Runner, tmp_path: Path) -> None:
+    program, out = tmp_path / "a.wasm", tmp_path / "a.sym"
+    program.write_bytes(wasm())
+    convert(program, out)
+    with open_object(program) as file:
+        assert isinstance(file, WasmFile)
+        start = file.function_starts[1]
+        with whence.open(out) as symbols, whence.open(program) as binary:
+            assert symbols.build_id == binary.build_id == WASM_ID
+            assert chain(symbols, start + file.code_offset) == chain(binary, start) == [("second", "", 0)]
+    stripped = tmp_path / "stripped.wasm"
+    stripped.write_bytes(module(custom("build_id", b"\x10" + bytes.fromhex(WASM_ID))))
+    done = run("addr", stripped, f"{start:#x}", "--binary", out)
+    assert done.stdout.startswith("second\n"), done.stderr
 
 
 def test_names_without_demangling(run: Runner, tmp_path: Path) -> None:

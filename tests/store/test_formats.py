@@ -71,12 +71,15 @@ def test_each_architecture_of_a_fat_file_is_a_file(tmp_path: Path) -> None:
     other = bytes(range(0x40, 0x50))
     path = tmp_path / "fat"
     path.write_bytes(macho.fat((macho.X86_64, program(macho.X86_64, other)), (macho.ARM64, program())))
-    with Store(tmp_path / "store") as store:
+    with Store(tmp_path / "store", also=("sym",)) as store:
         outcomes = store.add(path)
         assert {(outcome.build_id, outcome.origin.rpartition(":")[2]) for outcome in outcomes} == {
             (other.hex(), "x86_64"),
             (UUID, "arm64"),
         }
+        with store.file(UUID, "sym") as symbols:
+            assert symbols is not None
+            assert symbols.read_text().startswith(f"MODULE mac arm64 {UUID.upper()}0 fat\n")
 
 
 def test_members_of_packages_may_have_any_format(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from whence._base.options import ReadOptions
 from whence._base.records import as_dict
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
-from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
+from whence.cli.options import (
+    add_json_option,
+    add_locator_options,
+    add_name_options,
+    default_debug_files,
+    gives_places,
+    locator_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +62,11 @@ def run(options: Namespace) -> int:
         return WRONG_USE
     refuse_terminal(options.output, f"a file in the format {NAMES[to]}")
     share_heap()
+    reading = ReadOptions(jobs=options.jobs, demangle=not options.no_demangle)
+    if not gives_places(options):  # a Locator takes longer to import
+        result = convert(options.file, options.output, to=to, debug_files=default_debug_files(), options=reading)
+        return report(result, options)
     with locator_of(options) as locator:
-        reading = ReadOptions(jobs=options.jobs, demangle=not options.no_demangle)
         result = convert(options.file, options.output, to=to, debug_files=locator.debug_files, options=reading)
     return report(result, options)
 

@@ -211,7 +211,12 @@ def needs_locator(elf: ObjectFile, options: Namespace) -> bool:
 
     A Locator takes longer to import than `default_debug_files`.
     """
-    return not elf.has_debug_info or any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in SEARCH_OPTIONS)
+    return not elf.has_debug_info or gives_places(options)
+
+
+def gives_places(options: Namespace) -> bool:
+    """Return True if an option says where files are searched for, or how that is reported."""
+    return any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in SEARCH_OPTIONS)
 
 
 def default_debug_files() -> DebugFiles:

@@ -43,6 +43,7 @@ BREAKPAD_LIMITS = (
 NAMELESS = b"<name omitted>"  # as Breakpad's own tools write it
 NO_PATH = b"??"
 PAGE = 0x1000
+U64 = (1 << 64) - 1
 SEED = 0x9E3779B97F4A7C15  # of a hash table whose keys are trusted: texts of one file
 PUBLIC_SOURCES = frozenset(source.number for source in (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT))
 CONTROLS = bytes([0, *b" " * 31, *range(32, 256)])  # a newline in a name would end its record
@@ -88,8 +89,7 @@ def breakpad_ranges(file: BreakpadFile, strings: StringSpace, problems: list[Whe
 
 def shifted(numbers: memoryview, base: int) -> array[int]:
     """Return addresses plus `base`, which may be negative."""
-    mask = (1 << 64) - 1
-    return array("Q", numbers) if not base else array("Q", [number + base & mask for number in numbers])
+    return array("Q", numbers) if not base else array("Q", [number + base & U64 for number in numbers])
 
 
 def by_number(numbers: memoryview, names: memoryview, source: int, most: int) -> array[int]:
@@ -157,7 +157,7 @@ def write_breakpad(
 
     Args:
         module: what the first records say.
-        base: what addresses are relative to: the start of the image.
+        base: what addresses are relative to: the start of the image, which may be negative.
         stack: STACK records, each with its newline.
 
     Raises Unsupported if there are no functions.
@@ -185,7 +185,7 @@ def write_breakpad(
     is_public = publics_of(flat, first)
     by_name = BreakpadNames(text, starts, memoryview(origin), paths.by_scope, paths.by_row, is_public)
     encoder = BreakpadText()
-    encoder.run(flat, by_name, base)
+    encoder.run(flat, by_name, base & U64)
 
     def parts() -> Iterator[bytes | memoryview]:
         name = module.name.translate(dict.fromkeys(range(32), " "))

@@ -30,15 +30,27 @@ def ranges_of_file(
 ) -> Ranges:  # fmt: skip
     """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`.
 
-    `base` is added to addresses that are relative to the start of the image, as Breakpad's are; for a source map it is
-    the file offset of vaddr 0.
+    `base` is added to addresses that are relative to the start of the image, as those of Breakpad and source maps are.
     """
     if isinstance(file, BreakpadFile):
         return breakpad_ranges(file, strings, problems, base)
     if isinstance(file, SourceMapFile):
-        return source_map_ranges(file, strings, problems, base)
+        return source_map_ranges(file, strings, problems, -base)
     assert isinstance(file, GsymFile)
     return gsym_ranges(file, strings, problems, near=near)
+
+
+def image_start(elf: ObjectFile) -> int:
+    """Return what the addresses of a Breakpad file or source map are relative to.
+
+    Those of WebAssembly are offsets in the file, as browsers print them, and those of a GSYM file are not relative.
+    """
+    if elf.format == "WebAssembly":
+        from whence.objects.wasm import WasmFile
+
+        assert isinstance(elf, WasmFile)
+        return -elf.code_offset
+    return 0 if elf.has_only_names else elf.image_base
 
 
 def functions_of_file(file: ObjectFile, problems: list[WhenceError]) -> Ranges:
