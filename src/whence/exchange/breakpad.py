@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from whence._base.errors import BreakpadError, Unsupported, WhenceError
 from whence._base.records import Record
 from whence._base.source import Source
+from whence._base.words import counted
 from whence.exchange.counts import SymbolCounts
 from whence.exchange.kernels.breakpad import BreakpadRecords, BreakpadText
-from whence.exchange.names import PathTable, first_scopes, offsets_in
+from whence.exchange.names import PathTable, first_scopes, new_names, offsets_in
 from whence.kernels.rows import numbered, taken
-from whence.lidia.kernels.strings import Interner
 from whence.lidia.writer import names_budget
 from whence.objects.breakpad import LONGEST_LINE, BreakpadFile, BreakpadModule
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
@@ -44,7 +44,7 @@ NAMELESS = b"<name omitted>"  # as Breakpad's own tools write it
 NO_PATH = b"??"
 PAGE = 0x1000
 U64 = (1 << 64) - 1
-SEED = 0x9E3779B97F4A7C15  # of a hash table whose keys are trusted: texts of one file
+
 PUBLIC_SOURCES = frozenset(source.number for source in (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT))
 CONTROLS = bytes([0, *b" " * 31, *range(32, 256)])  # a newline in a name would end its record
 STACK = re.compile(rb"^STACK [^\n]*\n?", re.MULTILINE)
@@ -62,7 +62,7 @@ def breakpad_ranges(file: BreakpadFile, strings: StringSpace, problems: list[Whe
     kernel = BreakpadRecords()
     kernel.read(text)
     if kernel.damaged:
-        fault = f"{kernel.damaged} malformed records are left out"
+        fault = f"{counted(kernel.damaged, 'malformed record')} left out"
         problems.append(BreakpadError("file", kernel.first_damaged, fault))
     source = strings.ref(strings.add(text), 0)
     most = len(text) // NUMBERS_PER_BYTE
@@ -166,7 +166,7 @@ def write_breakpad(
         raise Unsupported("a Breakpad symbol file needs a function, and the table has none")
     notes = []
     scopes, first = flat.scopes, first_scopes(flat)
-    names = Interner(strings.sources, True, SEED, names_budget(Ranges(strings)).most)
+    names = new_names(strings)
     starts = array("Q", offsets_in(names, scopes.function))
     if names.dropped:
         notes.append(f"{names.dropped} names left out: {names_budget(Ranges(strings)).reached()}")

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from whence._base.budget import Budget
 from whence._base.errors import GsymError, Unsupported, WhenceError
 from whence._base.source import Source
+from whence._base.words import counted
 from whence.exchange.counts import SymbolCounts
 from whence.exchange.kernels.gsym import GsymEncoder, GsymFunctions
-from whence.exchange.names import PathTable, first_scopes, offsets_in
+from whence.exchange.names import PathTable, first_scopes, new_names, offsets_in
 from whence.exchange.paths import join_path
 from whence.kernels.rows import moved, taken
-from whence.lidia.kernels.strings import Interner
 from whence.lidia.layout import little_endian
 from whence.lidia.writer import names_budget
 from whence.objects.gsym import FIRST, HEADER, HEADER_REST, HEADER_SIZE, MAGIC, UUID_SIZE, WIDTHS, GsymFile, aligned
@@ -45,7 +45,6 @@ PATHS_ALLOWANCE = 1 << 20  # plus this number of bytes
 U32 = 0xFFFFFFFF
 HEADER_1 = "<" + HEADER + HEADER_REST
 ARRAY_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-SEED = 0x9E3779B97F4A7C15  # of a hash table whose keys are trusted: numbers of distinct texts
 
 
 def gsym_ranges(
@@ -65,7 +64,7 @@ def gsym_ranges(
     chosen = None if near is None else functions_at(file, near)
     kernel.read(file.data, tables, file.order == "big", len(files), chosen)
     if kernel.damaged:
-        fault = f"{kernel.damaged} malformed functions lose their names, lines or inlined calls"
+        fault = f"{counted(kernel.damaged, 'malformed function')} without all names, lines or inlined calls"
         problems.append(GsymError("function infos", kernel.first_damaged, fault))
     scopes = Scopes(
         as_array(kernel.vaddr), as_array(kernel.end), as_array(kernel.depth),
@@ -151,7 +150,7 @@ def write_gsym(flat: FlatTable, strings: StringSpace, out: BinaryIO, *, build_id
         notes.append(f"the build-id has {len(identity)} bytes, of which the first {UUID_SIZE} are stored")
         identity = identity[:UUID_SIZE]
     paths = PathTable(strings, flat)
-    names = Interner(strings.sources, True, SEED, names_budget(Ranges(strings)).most)
+    names = new_names(strings)
     name_offsets = offsets_in(names, flat.scopes.function)
     files = array("I", offsets_in(names, paths.parts))
     if names.dropped:

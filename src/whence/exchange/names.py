@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 
 from whence._base.records import Record
 from whence.exchange.paths import split_path
 from whence.kernels.rows import numbered, taken
 from whence.lidia.kernels.strings import Interner
-from whence.ranges import StringSpace
+from whence.lidia.writer import names_budget
+from whence.ranges import Ranges, StringSpace
 from whence.ranges.flatten import FlatTable
 from whence.ranges.strings import Arena
 
@@ -43,6 +45,12 @@ class PathTable:
         for path in by_path:
             self.parts.extend(map(arena.add, split_path(path)))
         arena.seal()
+
+
+def new_names(strings: StringSpace) -> Interner:
+    """Return an empty table of NUL-terminated names of a space, whose hashes a file cannot predict."""
+    seed = int.from_bytes(os.urandom(8), "little")
+    return Interner(strings.sources, True, seed, names_budget(Ranges(strings)).most)
 
 
 def offsets_in(names: Interner, refs: array[int]) -> memoryview:
