@@ -117,6 +117,10 @@ class Reason(enum.Enum):
         "find the file of the mapped build-id: whence maps shows it",
     )
 
+    UNREADABLE_FRAME = (
+        "the interpreter's frame, or the code object it runs, cannot be read",
+        "the core is truncated or damaged there, or the code was freed meanwhile: --native-only has the native frames",
+    )
     INTERNAL_ERROR = (
         "whence itself failed at this address: a bug, not a fault of the file",
         "report it with the traceback that was logged",

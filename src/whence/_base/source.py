@@ -36,6 +36,7 @@ class Source(StrEnum):
     GSYM = "gsym", 11
     BREAKPAD = "breakpad", 12
     SOURCEMAP = "sourcemap", 13  # of a WebAssembly module
+    PYTHON = "python", 14  # a frame of CPython
 
     def __repr__(self) -> str:
         return f"Source.{self.name}"

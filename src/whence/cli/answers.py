@@ -43,6 +43,7 @@ def as_object(answer: Symbolized) -> dict[str, object]:
             "start_line": f.start_line,
             "inlined": f.inlined,
             "source": f.source,
+            **({"column": f.column} if f.column else {}),
         }
         for f in answer.frames
     ]

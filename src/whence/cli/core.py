@@ -157,6 +157,16 @@ def run(options: Namespace) -> int:
             return show_goroutines(
                 About.core(core), goroutines, as_json=options.json, system=options.system, is_live=False
             )
-        stacks = core.stacks(symbolizer, tids=tids, scan=options.scan, variables=options.locals)
+        stacks = core.stacks(
+            symbolizer,
+            tids=tids,
+            scan=options.scan,
+            variables=options.locals,
+            interpreters=options.shown != "native",
+        )
+        for problem in core.interpreter_problems:
+            print(f"whence: {plain(problem)}", file=sys.stderr)
         about = About.core(core)
-        return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
+        return show_stacks(
+            about, stacks, as_json=options.json, style=options.style, registers=options.registers, shown=options.shown
+        )

@@ -7,7 +7,7 @@ the mappings, so that `whence addr --snapshot OUT` can name addresses later.
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
@@ -58,6 +58,14 @@ def configure(parser: Parser) -> None:
         metavar="SECONDS",
         help="duration of the profile (default: until the process ends, or Ctrl-C)",
     )
+    parser.add_argument("--gil", action="store_true", help="profile only threads that hold Python's GIL")
+    parser.add_argument(
+        "--idle",
+        action=BooleanOptionalAction,
+        default=True,
+        help="profile threads that are not running, too (the default)",
+    )
+    parser.add_argument("--children", action="store_true", help="profile child processes, too")
     add_profile_output(parser, "pprof")
     add_json_option(parser)
     add_name_options(parser)
@@ -68,6 +76,8 @@ def configure(parser: Parser) -> None:
         "whence pid redis-server --stop                               the only process of that name",
         "whence pid 4711 0x55d0c0de1170                               name an address",
         "whence pid 4711 --every 0.01 --for 10 --flamegraph cpu.html  a profile",
+        "whence pid 4711 --stop --python-only                         like a traceback of each thread of Python",
+        "whence pid 4711 --for 10 --gil --flamegraph gil.html         what runs under Python's GIL",
         "whence pid 4711 --stop --goroutines",
     )
 
@@ -83,6 +93,8 @@ def run(options: Namespace) -> int:
         if options.goroutines:
             raise WrongUse("--goroutines can't be used with --every or --for: a profile samples threads")
         return sample_profile(options)
+    if options.gil or options.children or not options.idle:
+        raise WrongUse("--gil, --no-idle and --children need a profile: add --every or --for")
     if options.output is not None or options.flamegraph or options.open or options.format or options.top is not None:
         raise WrongUse("-o, --flamegraph, --open, --format and --top need a profile: add --every or --for")
     if options.locals and not options.stop:
@@ -112,9 +124,19 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
         about = About.process(process.pid, process.directory)
         goroutines = process.goroutines(symbolizer, system=options.system)
         return show_goroutines(about, goroutines, as_json=options.json, system=options.system, is_live=True)
-    stacks = process.stacks(symbolizer, tids=tids, scan=options.scan, variables=options.locals)
+    stacks = process.stacks(
+        symbolizer,
+        tids=tids,
+        scan=options.scan,
+        variables=options.locals,
+        interpreters=options.shown != "native",
+    )
+    for problem in process.interpreter_problems:
+        print(f"whence: {plain(problem)}", file=sys.stderr)
     about = About.process(process.pid, process.directory)
-    return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
+    return show_stacks(
+        about, stacks, as_json=options.json, style=options.style, registers=options.registers, shown=options.shown
+    )
 
 
 def seconds(word: str) -> float:
@@ -145,7 +167,12 @@ def sample_profile(options: Namespace) -> int:
         if options.duration is None:
             complain(f"sampling process {options.pid} until it ends (Ctrl-C ends it)")
         every = DEFAULT_EVERY if options.every is None else options.every
-        profile = sample(process, every=every, seconds=options.duration, symbolizer=symbolizer, stop=stop)
+        profile = sample(
+            process, every=every, seconds=options.duration, symbolizer=symbolizer, stop=stop,
+            interpreters=options.shown != "native", gil=options.gil, idle=options.idle, children=options.children,
+        )  # fmt: skip
+    for note in profile.notes:
+        complain(note)
     choose_type(profile, options.sample_type)
     write_profile(profile, options, format, f"process {options.pid}")
     samples = sum(profile.samples.values[0]) if profile.samples.values else 0

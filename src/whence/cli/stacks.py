@@ -11,10 +11,11 @@ from contextlib import suppress
 from time import localtime, strftime
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base.records import replaced
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli import colour
-from whence.cli.answers import as_lines, as_object, report_remedies
+from whence.cli.answers import as_lines, as_object, coloured_frame, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.procmap import process as proc
 from whence.symbolize import Core, NamedFrame, Reason, Stack
@@ -39,6 +40,21 @@ def add_stack_options(parser: ArgumentParser) -> None:
         default="whence",
         help="form of the text; token: short, to be named later",
     )
+    frames = parser.add_mutually_exclusive_group()
+    frames.add_argument(
+        "--python-only", dest="shown", action="store_const", const="python", help="print only the Python frames"
+    )
+    frames.add_argument(
+        "--native-only", dest="shown", action="store_const", const="native", help="print only the native frames"
+    )
+    frames.add_argument(
+        "--all-frames",
+        dest="shown",
+        action="store_const",
+        const="all",
+        help="also print the native frames that evaluate Python frames",
+    )
+    parser.set_defaults(shown="merged")
 
 
 def selected_tids(command: str, thread: str, tids: Sequence[int], whose: str) -> list[int] | None:
@@ -93,8 +109,18 @@ class About(NamedTuple):
         return cls(pid, proc.command(directory), arguments, executable)
 
 
-def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
+def selected_frames(stack: Stack, shown: str) -> Stack:
+    """Return a stack with the frames of --python-only, --native-only or --all-frames, or else the merged ones."""
+    if shown == "python":
+        return replaced(stack, frames=stack.python_frames, apart=())
+    return replaced(stack, frames=stack.all_frames) if shown == "all" else stack
+
+
+def show_stacks(
+    about: About, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool, shown: str = "merged"
+) -> int:
     """Print stacks, and remedies on stderr. Return 0 if all stacks are complete and all frames named, else 1."""
+    stacks = [selected_frames(stack, shown) for stack in stacks]
     if style == "token" and not as_json:
         for stack in stacks:
             print(stack.token())
@@ -118,15 +144,28 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     report_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
-    complete = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)
+    complete = all(
+        (stack.end is End.COMPLETE or (shown == "python" and stack.frames))
+        and not stack.interpreter_problem
+        and all(frame.place for frame in stack.frames)
+        for stack in stacks
+    )
     return ANSWERED if complete else SOME_UNKNOWN
 
 
 def title(stack: Stack) -> str:
-    """Return the first line of a stack: the thread's name, and for a live one its state and how long it was stopped."""
+    """Return the first line of a stack: the thread's name, and for a live one its state and how long it was stopped.
+
+    For a thread of an interpreter also whether it holds the GIL, and what it waits for.
+    """
     words = [f"thread {stack.tid}", plain(stack.name)]
     if stack.state:
         words.append(f"({stack.state}, stopped for {stack.held * 1000:.1f} ms)" if stack.held else f"({stack.state})")
+    if stack.python_frames:
+        if stack.has_gil:
+            words.append("holds the GIL")
+        if stack.waits_for and stack.state != "R":
+            words.append(f"waits for {stack.waits_for}")
     return " ".join(filter(None, words))
 
 
@@ -144,6 +183,9 @@ class StackLines:
                 yield f"  {frame}"
                 number += stack.skipped
                 continue
+            if frame.is_interpreted:
+                yield interpreted_line(frame)
+                continue
             key = frame.pc, frame.place.address, frame.found_by
             lines = None if frame.variables else self._lines.get(key)
             if lines is None:
@@ -153,6 +195,20 @@ class StackLines:
             yield from functions
             number += 1
         yield f"  end: {ending(stack)}"
+        if stack.interpreter_problem:
+            yield f"  Python: {plain(stack.interpreter_problem)}"
+        if stack.apart:
+            yield "  Python frames:"
+            for frame in stack.apart:
+                yield f"  {interpreted_line(frame)}"
+
+
+def interpreted_line(frame: NamedFrame) -> str:
+    """Return function, file, line and column of a Python frame, or why it has none."""
+    for function in frame.place.frames:
+        column = f":{function.column}" if function.column else ""
+        return f"  {coloured_frame(function)}{column} [{function.source}]"
+    return f"  ?? {Reason.UNREADABLE_FRAME.word}: {plain(frame.place.detail)} [python]"
 
 
 def frame_lines(frame: NamedFrame) -> list[str]:
@@ -208,6 +264,10 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
         frames += named
     fields["frames"] = frames
     fields["end"], fields["detail"], fields["skipped"] = str(stack.end), stack.detail, stack.skipped
+    if stack.python_frames or stack.interpreter_problem:
+        fields["gil"], fields["waits_for"] = stack.has_gil, stack.waits_for
+        fields["python_problem"] = stack.interpreter_problem
+        fields["python_apart"] = [as_object(frame.place)["frames"] for frame in stack.apart]
     if stack.name or stack.state:
         fields["name"] = stack.name
     if stack.state:

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 
 from whence.flamegraph.entries import Entries
 from whence.flamegraph.kernels import tree as tree_kernel
-from whence.flamegraph.packages import package
+from whence.flamegraph.packages import is_python, package
 from whence.flamegraph.tree import LINES, SMALLER, Tree
 from whence.samples.stacks import DisplayFrame, shortened
 
@@ -142,7 +142,7 @@ class StringNumbers:
 def grouped(tree: Tree) -> tuple[list[str], list[int]]:
     """Return the names of groups with a hue, the largest first, and the group of each frame (-1: none).
 
-    A group is a binary, or in a binary with more than half of the values, a package.
+    A group is a binary, or in a binary with more than half of the values and for Python's frames, a package.
     """
     values = tree.values[tree.default_type] if tree.values else array("q")
     sums = array("d", bytes(8 * len(tree.frames)))
@@ -157,6 +157,10 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
     packages = [package(frame.name, frame.file) if has_most and frame.binary == main else "" for frame in tree.frames]
     if len({*packages} - {""}) < 2:
         packages = [""] * len(packages)
+    packages = [
+        package(frame.name, frame.file) if is_python(frame.file) else name
+        for frame, name in zip(tree.frames, packages, strict=True)
+    ]
     labels: list[tuple[str, str]] = []
     sizes: dict[tuple[str, str], float] = {}
     for frame, name, value in zip(tree.frames, packages, sums):

@@ -2,6 +2,8 @@
 
     Go                      the package: github.com/a/b.(*T).F -> github.com/a/b
     C++, Rust               the outermost namespace or crate: <alloc::vec::Vec<T> as Drop>::drop -> alloc
+    Python                  the installed package: .../site-packages/numpy/linalg/linalg.py -> numpy; "python" for the
+                            standard library, else the folder
     everything else         the folder of its file
 
 >>> package("github.com/a/b.(*T[go.shape.int]).F", "/go/b.go"), package("main.main.func1", "/app/main.go")
@@ -10,19 +12,30 @@
 ('std', 'alloc')
 >>> package("kmalloc", "/linux/mm/slab.c"), package("_start", "")
 ('/linux/mm', '')
+>>> package("solve", "/usr/lib/python3/dist-packages/numpy/linalg/linalg.py"), package("run", "/srv/app/run.py")
+('numpy', '/srv/app')
+>>> package("get", "/usr/lib/python3.13/queue.py"), package("_call", "<frozen importlib._bootstrap>")
+('python', 'python')
 >>> package("memeqbody", "/usr/local/go/src/internal/bytealg/equal_amd64.s")
 'internal/bytealg'
 """
 
 from __future__ import annotations
 
+import re
+
 GO_ENDINGS = (".go", ".s")
+INSTALLED = ("/site-packages/", "/dist-packages/")
+FROZEN = "<frozen "
+LIBRARY = re.compile(r"/lib/python3\.[0-9]+/")
 LONGEST = 400  # characters of a name that are parsed
 
 
 def package(name: str, file: str) -> str:
     """Return the package, namespace, crate or folder of a function; "" if name and file don't have it."""
     name = name[:LONGEST]
+    if is_python(file):
+        return python_package(file)
     if file.endswith(GO_ENDINGS) or (".(*" in name and "::" not in name):
         package = go_package(name)
         if package or file.endswith(".go"):
@@ -32,6 +45,20 @@ def package(name: str, file: str) -> str:
     if "::" in name:
         return namespace(name)
     return file.rpartition("/")[0]
+
+
+def is_python(file: str) -> bool:
+    """Return True if a file has Python source, or is a module that CPython contains."""
+    return file.endswith(".py") or file.startswith(FROZEN)
+
+
+def python_package(file: str) -> str:
+    """Return the installed package of a file of Python, "python" for the standard library, or the folder."""
+    for folder in INSTALLED:
+        _, found, path = file.rpartition(folder)
+        if found:
+            return path.partition("/")[0].removesuffix(".py")
+    return "python" if file.startswith(FROZEN) or LIBRARY.search(file) else file.rpartition("/")[0]
 
 
 def go_package(name: str) -> str:

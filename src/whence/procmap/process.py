@@ -86,3 +86,23 @@ def status_numbers(process: str, name: str) -> list[int]:
     except OSError:
         pass
     return []
+
+
+def descendants(root: str, pid: int) -> list[int]:
+    """Return the child processes of a process and theirs, in order of pid. `root` is the folder of processes."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(root):
+        if name.isdigit():
+            try:
+                text = read_text(f"{root}/{name}/stat")
+                parent = int(text[text.rfind(")") + 1 :].split()[1])  # field 4, after the state
+            except (OSError, IndexError, ValueError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        new = children.pop(pending.pop(), [])
+        found += new
+        pending += new
+    return sorted(found)

@@ -9,13 +9,17 @@ proc_pid_stat(5)), as processor time too. Sleeping threads are sampled like runn
 
 from __future__ import annotations
 
+import os
 import time
 from array import array
+from contextlib import ExitStack, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
 from whence._base.model import Frame
+from whence._base.source import Source
+from whence.procmap.process import descendants
 from whence.profiles.profile import Profile
 from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 from whence.symbolize.live import Process
@@ -25,12 +29,17 @@ from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence import procmap
+    from whence.interpreters.model import InterpretedFrame
+    from whence.interpreters.process import InterpretedThread
     from whence.unwind import Unwound
     from whence.unwind.live import LiveStack
 
 NANOSECONDS = 10**9  # of a second
 WALL = SampleType("wall", "nanoseconds")
 TYPES = (SampleType("samples", "count"), WALL, SampleType("cpu", "nanoseconds"))
+UNREADABLE = Frame("[unreadable Python frame]", source=Source.PYTHON)
+CHILDREN_INTERVAL = 0.2  # seconds between searches for child processes
+CHILDREN_LIMIT = 1000
 LEFT_OUT = Frame("[frames left out]")  # of a stack with more frames than are kept
 ENDED = "ZXx"  # states of threads that have ended
 MIN_INTERVAL = 0.0001  # seconds between samples: stopping threads needs that long
@@ -43,11 +52,15 @@ def sample(
     seconds: float | None = None,
     symbolizer: Symbolizer | None = None,
     stop: Event | None = None,
+    interpreters: bool = True,
+    gil: bool = False,
+    idle: bool = True,
+    children: bool = False,
 ) -> Profile:
     """Sample the stacks of all threads of a process.
 
     If taking a sample needs more time than `every`, there are fewer samples, and each counts for more; the first is
-    always taken.
+    always taken. Python frames are in their places; `Profile.notes` says how many stacks lack them.
 
     Args:
         process: a pid or a Process.
@@ -55,6 +68,10 @@ def sample(
         seconds: duration; None until the process ends.
         symbolizer: names the frames at the end (default: a new one).
         stop: ends sampling when it is set, by another thread or a signal handler.
+        interpreters: also read the frames of CPython.
+        gil: only sample threads that hold a global interpreter lock.
+        idle: also sample threads that are not running.
+        children: also sample the child processes, and theirs.
 
     Raises:
         ProcessLookupError: the process does not exist.
@@ -68,22 +85,70 @@ def sample(
         raise ValueError(f"seconds={seconds} is not positive")
     if symbolizer is None:
         with Symbolizer() as own:
-            return sample(process, every=every, seconds=seconds, symbolizer=own, stop=stop)
+            return sample(
+                process, every=every, seconds=seconds, symbolizer=own, stop=stop, interpreters=interpreters, gil=gil,
+                idle=idle, children=children,
+            )  # fmt: skip
     target = process if isinstance(process, Process) else Process(process)
-    with target.live_stacks(symbolizer) as live:
-        sampler = Sampler(live, target.pid, symbolizer)
+    with ExitStack() as opened:
+        live = opened.enter_context(target.live_stacks(symbolizer, interpreters=interpreters or gil))
+        sampler = Sampler(live, target.pid, symbolizer, gil=gil, idle=idle)
+        if children:
+            sampler.children = Children(target, symbolizer, opened, interpreters=interpreters or gil)
         sampler.run(every, seconds, stop or Event())
         return sampler.profile()
+
+
+class SampledProcess:
+    """A process that is sampled: its stacks, and the locations of its addresses in the profile."""
+
+    def __init__(self, live: LiveStacks, pid: int) -> None:
+        self.live, self.pid = live, pid
+        self.locations: dict[int, int] = {}  # by lookup address
+        self.mappings: dict[tuple[int, str], int] = {}
+        self.has_ended = False
+
+
+class Children:
+    """Opens the descendants of a process as they appear."""
+
+    def __init__(self, target: Process, symbolizer: Symbolizer, opened: ExitStack, *, interpreters: bool) -> None:
+        self._target, self._symbolizer, self._opened = target, symbolizer, opened
+        self._interpreters = interpreters
+        self._seen = {target.pid}
+        self._next = 0.0
+
+    def new(self, now: float) -> list[SampledProcess]:
+        """Return the descendants that appeared since the last search; searches at most every CHILDREN_INTERVAL."""
+        if now < self._next:
+            return []
+        self._next = now + CHILDREN_INTERVAL
+        found = []
+        root = os.path.dirname(self._target.directory)
+        for pid in descendants(root, self._target.pid):
+            if pid not in self._seen and len(self._seen) < CHILDREN_LIMIT:
+                self._seen.add(pid)
+                with suppress(OSError, WhenceError):  # it has ended, or may not be read
+                    process = Process(pid, proc_root=root)
+                    live = process.live_stacks(self._symbolizer, interpreters=self._interpreters)
+                    found.append(SampledProcess(self._opened.enter_context(live), pid))
+        return found
 
 
 class Sampler:
     """Takes samples, then makes a profile of them."""
 
-    def __init__(self, live: LiveStacks, pid: int, symbolizer: Symbolizer) -> None:
-        self._live, self._pid, self._symbolizer = live, pid, symbolizer
+    def __init__(
+        self, live: LiveStacks, pid: int, symbolizer: Symbolizer, *, gil: bool = False, idle: bool = True
+    ) -> None:
+        self._pid, self._symbolizer = pid, symbolizer
+        self._gil, self._idle = gil, idle
+        self._processes = [SampledProcess(live, pid)]
+        self.children: Children | None = None
         self._profile = Profile(list(TYPES), default_type=1)
-        self._mappings: dict[tuple[int, str], int] = {}
-        self._locations: dict[int, int] = {}  # by lookup address
+        self._interpreted: dict[tuple[str, str, int], int] = {}  # locations of Python frames
+        self.stacks, self.unmatched = 0, 0  # with Python frames; incomplete ones among them
+        self._problem = ""
         self._left_out = -1
         self._index: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
         self._events: list[tuple[int, int, bool]] = []  # sample, time, whether the thread was running
@@ -100,8 +165,9 @@ class Sampler:
             now = time.monotonic()
             if seconds is not None and now - start >= seconds and self.rounds:
                 break
+            first = self._processes[0]
             try:
-                stacks = self._live.copies()
+                stacks = first.live.copies()
             except (ProcessLookupError, FileNotFoundError):
                 if not self.rounds:
                     raise
@@ -112,7 +178,11 @@ class Sampler:
             if missing is not None and not any(stack.registers for stack in stacks) and not self.rounds:
                 problem = f"no thread of process {self._pid} could be stopped: {missing.detail}"
                 raise WhenceError(problem).with_hint(missing.remedy)
-            self._add(stacks, int(now * NANOSECONDS))
+            self._add(first, stacks, int(now * NANOSECONDS))
+            if self.children is not None:
+                self._processes += self.children.new(now)
+                for process in self._processes[1:]:
+                    self._sample_child(process, int(now * NANOSECONDS))
             self.rounds += 1
             tick = max(tick + 1, int((time.monotonic() - start) / every))
         self._profile.duration_ns = int((time.monotonic() - start) * NANOSECONDS)
@@ -137,44 +207,86 @@ class Sampler:
         self._name()
         return profile
 
-    def _add(self, stacks: list[LiveStack], when: int) -> None:
+    def _sample_child(self, process: SampledProcess, when: int) -> None:
+        if not process.has_ended:
+            try:
+                stacks = process.live.copies()
+                process.has_ended = all(stack.state in ENDED for stack in stacks)
+                self._add(process, stacks, when)
+            except OSError:
+                process.has_ended = True
+
+    def _add(self, process: SampledProcess, stacks: list[LiveStack], when: int) -> None:
+        interpreted = process.live.interpreted
         for stack in stacks:
-            if not stack.unwound.frames:
+            thread = interpreted.get(stack.tid)
+            if not stack.unwound.frames or not (self._idle or stack.state == "R"):
                 continue
-            numbers = Label("pid", number=self._pid), Label("tid", number=stack.tid)
-            key = self._stack(stack.unwound), (Label("comm", stack.name), *numbers, Label("state", stack.state))
+            if self._gil and not (thread is not None and thread.stack.has_lock):
+                continue
+            numbers = Label("pid", number=process.pid), Label("tid", number=stack.tid)
+            labels = (Label("comm", stack.name), *numbers, Label("state", stack.state))
+            key = self._stack(process, stack.unwound, thread), labels
             index = self._index.setdefault(key, len(self._index))
             self._events.append((index, when, stack.state == "R"))
 
-    def _stack(self, unwound: Unwound) -> tuple[int, ...]:
+    def _stack(self, process: SampledProcess, unwound: Unwound, thread: InterpretedThread | None) -> tuple[int, ...]:
         """Return the locations of a stack, innermost first, with one for all frames that were skipped."""
-        locations = [self._location(frame.lookup) for frame in unwound.frames]
-        if unwound.skipped:
+        if thread is None:
+            locations = [self._location(process, frame.lookup) for frame in unwound.frames]
+        else:
+            self.stacks += 1
+            if thread.merged.problem:
+                self.unmatched += 1
+                self._problem = self._problem or thread.merged.problem
+            native = unwound.frames
+            locations = [
+                self._location(process, native[number].lookup) if interpreted is None else self._named(interpreted)
+                for number, interpreted, is_evaluation in thread.merged.frames
+                if not is_evaluation
+            ]
+        if unwound.skipped or (thread is not None and thread.stack.skipped):
             if self._left_out < 0:
                 self._left_out = self._profile.location(NO_MAPPING, 0, (LEFT_OUT,))
             locations.insert(INNER_KEPT, self._left_out)
         return tuple(locations)
 
-    def _location(self, address: int) -> int:
-        if address not in self._locations:
-            self._locations[address] = self._profile.location(NO_MAPPING, address)
-        return self._locations[address]
+    def _location(self, process: SampledProcess, address: int) -> int:
+        if address not in process.locations:
+            process.locations[address] = self._profile.location(NO_MAPPING, address)
+        return process.locations[address]
+
+    def _named(self, interpreted: InterpretedFrame) -> int:
+        """Return the location of a Python frame; columns are left out, to have one location for a line."""
+        frame = interpreted.frame
+        key = (UNREADABLE.function, "", 0) if frame is None else (frame.function, frame.file, frame.line)
+        location = self._interpreted.get(key)
+        if location is None:
+            frames = (UNREADABLE if frame is None else frame._replace(column=0),)
+            location = self._interpreted[key] = self._profile.location(NO_MAPPING, 0, frames)
+        return location
 
     def _name(self) -> None:
         """Set the mapping of each location, and its frames or the reason why it has none."""
         profile = self._profile
-        for answer in self._symbolizer.symbolize(self._live.process_view(), list(self._locations)):
-            location = self._locations[answer.address]
-            if answer.mapping is not None:
-                profile.mapping[location] = self._mapping(answer.mapping)
-            profile.frames[location] = answer.frames
-            if answer.reason is not None:
-                profile.reasons[location] = answer.reason.word
+        for process in self._processes:
+            view = process.live.process_view()
+            for answer in self._symbolizer.symbolize(view, list(process.locations)):
+                location = process.locations[answer.address]
+                if answer.mapping is not None:
+                    profile.mapping[location] = self._mapping(process, answer.mapping)
+                profile.frames[location] = answer.frames
+                if answer.reason is not None:
+                    profile.reasons[location] = answer.reason.word
+        if self.unmatched:
+            profile.notes.append(
+                f"{self.unmatched:,} of {self.stacks:,} stacks with Python frames lack some: {self._problem}"
+            )
 
-    def _mapping(self, mapping: procmap.Mapping) -> int:
+    def _mapping(self, process: SampledProcess, mapping: procmap.Mapping) -> int:
         key = mapping.start, mapping.path
-        if key not in self._mappings:
-            self._mappings[key] = len(self._profile.mappings)
+        if key not in process.mappings:
+            process.mappings[key] = len(self._profile.mappings)
             path = mapping.path or f"[{mapping.kind.value}]"
             self._profile.mappings.append(Mapping(mapping.start, mapping.limit, mapping.offset, path, mapping.build_id))
-        return self._mappings[key]
+        return process.mappings[key]

@@ -6,6 +6,7 @@
     core.py        Core: a core file as a process, with the stacks of its threads
     live_stacks.py  the stacks of a live process's threads
     stacks.py      Stack: a thread's frames with names, and why it ends
+    waiting.py     what a thread waits for, by the functions on its stack
     values.py      arguments and local variables of frames, by the debug files that a Locator finds
     stored.py      addresses of processes that have ended
     opening.py     the binary for a mapping, found by a Locator

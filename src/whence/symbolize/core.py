@@ -20,23 +20,25 @@ from whence.dumps.core import core_regions, read_core
 from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
 from whence.dumps.minidump_process import minidump_dump, minidump_regions, read_minidump
+from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named
+from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, with_interpreter
 from whence.symbolize.symbolizer import Symbolizer
-from whence.unwind.core import core_dump, dump_goroutines, dump_stacks, explain_dump_stack, recorded_stacks
+from whence.unwind.core import core_dump, dump_goroutines, explain_dump_stack, opened_stacks, recorded_stacks
 from whence.unwind.to_minidump import write_core_minidump
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.dumps.process import AddressRegion, CoreThread, ProcessDump
+    from whence.interpreters.process import InterpretedThread
     from whence.locator.locator import Locator
     from whence.procmap.mapping import Mapping
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.types.decoding import Limits
-    from whence.unwind.core import ThreadStack
+    from whence.unwind.core import RecordedStacks, ThreadStack
     from whence.unwind.to_minidump import WrittenMinidump
 
 
@@ -54,6 +56,7 @@ class Core(Snapshot):
         missing: number of bytes that are cut off at the end of the file.
         unproved: paths of files that fit, but that the core does not identify.
         problems: descriptions of damaged parts, which are left out.
+        interpreter_problems: why interpreters could not be read, after `stacks`.
         arguments: the command line, of which cores keep 79 bytes.
         executable: the path of the program.
         written: when the dump was written, in seconds since 1970.
@@ -89,6 +92,7 @@ class Core(Snapshot):
         self.arguments, self.executable = core.arguments, core.executable
         self.written = written
         self._stamp = stamp_of(path)
+        self.interpreter_problems: tuple[str, ...] = ()
 
     def _check_unchanged(self) -> None:
         if stamp_of(self.path) != self._stamp:
@@ -168,6 +172,7 @@ class Core(Snapshot):
         scan: bool = False,
         variables: bool = False,
         limits: Limits | None = None,
+        interpreters: bool = True,
     ) -> list[Stack]:
         """Return the stack of every thread, in the order of `threads`, with names.
 
@@ -177,21 +182,34 @@ class Core(Snapshot):
             scan: guess callers that no unwind table gives; such frames have FoundBy.SCAN.
             variables: read the arguments and local variables of each frame (`NamedFrame.variables`).
             limits: how much of each variable is read.
+            interpreters: put the frames of CPython in their places.
 
         Raises OSError and FormatError if the dump can no longer be read; a bad thread, frame or file only ends
         a stack early (`Stack.end`).
         """
         if symbolizer is None:
             with Symbolizer() as own:
-                return self.stacks(own, tids=tids, scan=scan, variables=variables, limits=limits)
+                return self.stacks(
+                    own, tids=tids, scan=scan, variables=variables, limits=limits, interpreters=interpreters
+                )
         values: list[FrameVariables] | None = None
-        with self._opened() as dump:
+        interpreted: dict[int, InterpretedThread] = {}
+        unwound = recorded_stacks if variables else opened_stacks
+        with self._opened() as dump, unwound(dump, symbolizer.locator, tids=tids, scan=scan) as opened:
+            stacks = opened.stacks
             if variables:
-                stacks, values = _stacks_with_variables(dump, symbolizer, tids, limits, scan=scan)
-            else:
-                stacks = dump_stacks(dump, symbolizer.locator, tids=tids, scan=scan)
+                values = _variables(dump, opened, symbolizer.locator, limits)
+            if interpreters:
+                found = dump_interpreters(dump, opened)
+                self.interpreter_problems = tuple(found.problems)
+                threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
+                found.walk(threads)
+                interpreted = found.merged(threads, opened.memory.read)
         frames = named(self, [stack.unwound for stack in stacks], symbolizer, values)
-        return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
+        return [
+            with_interpreter(_stack(stack, of_stack), stack.unwound, interpreted.get(stack.tid))
+            for stack, of_stack in zip(stacks, frames, strict=True)
+        ]
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
         """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.
@@ -220,22 +238,32 @@ class Core(Snapshot):
         return _stack(stack, frames), rules
 
 
-def _stacks_with_variables(
-    dump: ProcessDump, symbolizer: Symbolizer, tids: Collection[int] | None, limits: Limits | None, *, scan: bool
-) -> tuple[list[ThreadStack], list[FrameVariables]]:
+def _variables(
+    dump: ProcessDump, recorded: RecordedStacks, locator: Locator, limits: Limits | None
+) -> list[FrameVariables]:
     from whence.symbolize.values import OpenedValues
 
-    locator = symbolizer.locator
-    with recorded_stacks(dump, locator, tids=tids, scan=scan) as recorded:
-        if recorded.machine is None:
-            return recorded.stacks, [[] for _ in recorded.stacks]
-        with OpenedValues(
-            recorded.machine, dump.order, recorded.code, recorded.memory, locator, stored=dump.size, limits=limits
-        ) as opened:
-            return recorded.stacks, [
-                opened.values.of(stack.unwound, states)
-                for stack, states in zip(recorded.stacks, recorded.states, strict=True)
-            ]
+    if recorded.machine is None:
+        return [[] for _ in recorded.stacks]
+    with OpenedValues(
+        recorded.machine, dump.order, recorded.code, recorded.memory, locator, stored=dump.size, limits=limits
+    ) as opened:
+        return [
+            opened.values.of(stack.unwound, states)
+            for stack, states in zip(recorded.stacks, recorded.states, strict=True)
+        ]
+
+
+def dump_interpreters(dump: ProcessDump, opened: RecordedStacks) -> Interpreters:
+    """Return the interpreters of an open dump, ready to walk."""
+    if opened.machine is None or dump.bits != 64:
+        return Interpreters([], [])
+    of_files = {entry.start for entry in dump.files}
+    data = [(piece.start, piece.end) for piece in dump.memory if piece.start in of_files or not of_files]
+    found = Interpreters.find(opened.modules, opened.memory.read, data, dump.order)
+    for start, content in dump.memory if found.runtimes else ():
+        found.add_segment(start, content)
+    return found
 
 
 def _stack(stack: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:

@@ -44,6 +44,9 @@ class Process(LivePid, Closing):
         proc_root: the folder of processes.
         resolver: a resolver to share with other processes, in place of one over `proc_root`.
 
+    Attributes:
+        interpreter_problems: why interpreters could not be read, after `stacks`.
+
     Raises Unsupported on systems without /proc.
     """
 
@@ -54,6 +57,7 @@ class Process(LivePid, Closing):
             raise Unsupported("live processes are read from /proc, which only Linux has: use a snapshot or a core file")
         self.pid = pid
         self._resolver = resolver or Resolver(proc_root)
+        self.interpreter_problems: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
@@ -90,6 +94,7 @@ class Process(LivePid, Closing):
         scan: bool = False,
         variables: bool = False,
         limits: Limits | None = None,
+        interpreters: bool = True,
     ) -> list[Stack]:
         """Return the stack of every thread, in order of tid, with names.
 
@@ -103,15 +108,20 @@ class Process(LivePid, Closing):
             variables: read the arguments and local variables of each frame (`NamedFrame.variables`). What they point
                 to outside the stacks is read after the threads were released.
             limits: how much of each variable is read.
+            interpreters: put the frames of CPython in their places.
 
         Raises ProcessLookupError.
         """
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
-                return self.stacks(own, tids=tids, scan=scan, variables=variables, limits=limits)
+                return self.stacks(
+                    own, tids=tids, scan=scan, variables=variables, limits=limits, interpreters=interpreters
+                )
         try:
-            with self.live_stacks(symbolizer, scan=scan) as live:
-                return live.take_with_variables(tids, limits) if variables else live.take(tids)
+            with self.live_stacks(symbolizer, scan=scan, interpreters=interpreters) as live:
+                stacks = live.take_with_variables(tids, limits) if variables else live.take(tids)
+                self.interpreter_problems = tuple(live.interpreters.problems)
+                return stacks
         except PermissionError:
             return denied(self.directory, tids)
 
@@ -135,12 +145,12 @@ class Process(LivePid, Closing):
         with self.live_stacks(symbolizer, scan=scan) as live:
             return live.explain(tid)
 
-    def live_stacks(self, symbolizer: Symbolizer, *, scan: bool = False) -> LiveStacks:
+    def live_stacks(self, symbolizer: Symbolizer, *, scan: bool = False, interpreters: bool = True) -> LiveStacks:
         """Return an object that takes stacks repeatedly and caches what it read of the files.
 
         Raises ProcessLookupError, PermissionError.
         """
-        return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan)
+        return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan, interpreters=interpreters)
 
     @property
     def title(self) -> str:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from whence.interpreters.process import Interpreters, NativeThread
+from whence.procmap import maps
+from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.process import visible_tid
 from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named
-from whence.unwind.live import LiveProcess, unseen_stacks
+from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, with_interpreter
+from whence.unwind.live import STATUS_REGISTERS, LiveProcess, unseen_stacks
 from whence.unwind.steps import End
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from whence.interpreters.process import InterpretedThread
     from whence.procmap.resolver import Resolver
     from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.process import ProcessView
@@ -34,13 +38,25 @@ REFRESH = 1.0  # seconds before mappings are read again
 class LiveStacks:
     """Takes the stacks of a process repeatedly. A context manager, which closes the files at the end."""
 
-    def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False) -> None:
+    def __init__(
+        self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False, interpreters: bool = True
+    ) -> None:
+        """Open a process.
+
+        Args:
+            scan: guess callers that no unwind table gives.
+            interpreters: also read the frames of interpreters (CPython).
+        """
         self._symbolizer, self._resolver = symbolizer, resolver
         self.shown = visible_tid(os.path.dirname(resolver.directory(pid)), pid)  # the pid by which names are looked up
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
         directory = resolver.directory(self.shown)
+        self._directory = directory
         self._live = LiveProcess(pid, directory, self._snapshot, symbolizer.locator, scan=scan)
+        self._reads_interpreters = interpreters
+        self._interpreters: Interpreters | None = None
+        self.interpreted: dict[int, InterpretedThread] = {}  # by tid, of the last copies
 
     def __repr__(self) -> str:
         return f"<LiveStacks of process {self.shown}>"
@@ -55,13 +71,38 @@ class LiveStacks:
 
     def copies(self, tids: Collection[int] | None = None) -> list[LiveStack]:
         """Return the stacks without names. Raises OSError if the process has ended."""
-        stacks = self._live.stacks(tids)
+        self.interpreters.begin()
+        stacks = self._live.stacks(tids, self.interpreters.reader)
+        self._merge(stacks)
         if any(stack.unwound.end in NEW_CODE for stack in stacks) and time.monotonic() - self._taken > REFRESH:
             self._resolver.invalidate(self.shown)  # it may have mapped something since then
             self._taken = time.monotonic()
             self._snapshot = SnapshotMappings.take(self.shown, self._resolver)
             self._live.update(self._snapshot)
+            self._interpreters = None
         return stacks
+
+    @property
+    def interpreters(self) -> Interpreters:
+        """The interpreters of the process."""
+        if self._interpreters is None:
+            self._interpreters = Interpreters([], [])
+            machine = self._live.machine if self._reads_interpreters else None
+            if machine is not None and machine.bits == 64:
+                offset = machine.thread_pointer_offset
+                self._interpreters = Interpreters.find(
+                    self._live.modules,
+                    self._live.memory.read_now,
+                    writable_ranges(self._directory),
+                    machine.order,
+                    -1 if offset is None else offset - STATUS_REGISTERS[machine.bits],
+                )
+        return self._interpreters
+
+    def _merge(self, stacks: list[LiveStack]) -> None:
+        """Read the frames of interpreters that belong to these stacks."""
+        threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
+        self.interpreted = self.interpreters.merged(threads, self._live.memory.read_now, is_live=True)
 
     def process_view(self) -> int | ProcessView:
         """Return the process for a symbolizer: its pid, or its last mappings if it has ended."""
@@ -85,7 +126,9 @@ class LiveStacks:
         """
         from whence.symbolize.values import OpenedValues
 
-        recorded = self._live.recorded(tids)
+        self.interpreters.begin()
+        recorded = self._live.recorded(tids, self.interpreters.reader)
+        self._merge([stack for stack, _ in recorded])
         variables: list[FrameVariables] = []
         opened: dict[int, OpenedValues] = {}
         try:
@@ -122,7 +165,17 @@ class LiveStacks:
     def name(self, stacks: list[LiveStack], variables: list[FrameVariables] | None = None) -> list[Stack]:
         """Return stacks with names."""
         frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer, variables)
-        return [_stack(stack, of_stack) for stack, of_stack in zip(stacks, frames, strict=True)]
+        return [
+            with_interpreter(_stack(stack, of_stack), stack.unwound, self.interpreted.get(stack.tid))
+            for stack, of_stack in zip(stacks, frames, strict=True)
+        ]
+
+
+def writable_ranges(directory: str) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of writable memory that is mapped from files. Raises OSError if the process has ended."""
+    for mapping in maps.parse(maps.read(directory), directory, READ).mappings:
+        if mapping.permissions & WRITE and mapping.kind.has_file:
+            yield mapping.start, mapping.limit
 
 
 def denied(directory: str, tids: Collection[int] | None) -> list[Stack]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.records import Record
+from whence._base.model import Frame
+from whence._base.reasons import Reason
+from whence._base.records import Record, replaced
+from whence._base.source import Source
 from whence._base.words import counted, plain
 from whence.stack_token import token_of
-from whence.unwind import End, FoundBy
+from whence.symbolize.symbolized import Symbolized
+from whence.symbolize.waiting import waits_for
+from whence.unwind import End, FoundBy, StackFrame
 from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence._base.reasons import Missing
+    from whence.interpreters.model import InterpretedFrame
+    from whence.interpreters.process import InterpretedThread
     from whence.symbolize.process import ProcessView
-    from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer
     from whence.types.model import Variable
     from whence.unwind import Signal, Unwound
@@ -28,7 +34,8 @@ class NamedFrame(NamedTuple):
 
     `sp` is the stack pointer of the frame; `is_trampoline` marks the code that a signal handler returns to. `variables`
     has the arguments and local variables of each function of `place.frames`, if they were read and the file has debug
-    info.
+    info. Frames of an interpreter (FoundBy.INTERPRETER) have the pc and sp of the native frame that runs them, for
+    which `is_evaluation` is true.
     """
 
     pc: int
@@ -37,6 +44,11 @@ class NamedFrame(NamedTuple):
     is_trampoline: bool
     place: Symbolized
     variables: tuple[tuple[Variable, ...], ...] = ()
+    is_evaluation: bool = False
+
+    @property
+    def is_interpreted(self) -> bool:
+        return self.found_by is FoundBy.INTERPRETER
 
     def __repr__(self) -> str:
         return f"<whence.NamedFrame {self.pc:#x} by {self.found_by}: {self.place!r}>"
@@ -45,8 +57,15 @@ class NamedFrame(NamedTuple):
 class Stack(Record, frozen=True):
     """The stack of a thread, innermost frame first, and why it ends: a word, and details.
 
+    Python frames are in their places: `frames` has them instead of the native frames that evaluate them, `all_frames`
+    has both, `native_frames` and `python_frames` have either.
+
     `signal` is the signal of the thread, if any; `registers` are the innermost frame's by name. `skipped` is the number
     of frames that were dropped, after the innermost 4,096.
+
+    Of a thread of an interpreter, `has_gil` says whether it holds the global interpreter lock, None if there is none,
+    and `interpreter_problem` why Python frames are missing or `apart` from the native ones, if so. `waits_for` is what
+    a thread waits for, "" if nothing is recognized.
 
     A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is the number of seconds for which
     it was stopped, at most, and `missing` says why it was not stopped, if so.
@@ -63,10 +82,31 @@ class Stack(Record, frozen=True):
     state: str = ""
     held: float = 0.0
     missing: Missing | None = None
+    every: tuple[NamedFrame, ...] = ()  # with the native frames that evaluate Python frames, if there are any
+    apart: tuple[NamedFrame, ...] = ()
+    interpreter_problem: str = ""
+    has_gil: bool | None = None
+    waits_for: str = ""
+    gap: int = INNER_KEPT  # number of frames before the dropped ones
+
+    @property
+    def all_frames(self) -> tuple[NamedFrame, ...]:
+        """Native and Python frames, with the native frames that evaluate Python frames."""
+        return self.every or self.frames
+
+    @property
+    def native_frames(self) -> tuple[NamedFrame, ...]:
+        """The native frames."""
+        return tuple(frame for frame in self.all_frames if not frame.is_interpreted)
+
+    @property
+    def python_frames(self) -> tuple[NamedFrame, ...]:
+        """The Python frames."""
+        return self.apart or tuple(frame for frame in self.frames if frame.is_interpreted)
 
     def token(self) -> str:
         """Return the addresses as a stack token (docs/formats/stack-token.md)."""
-        places = (frame.place for frame in self.frames if not frame.is_trampoline)
+        places = (frame.place for frame in self.native_frames if not frame.is_trampoline)
         return token_of(
             (place.mapping.build_id, place.vaddr)
             if place.mapping is not None and place.mapping.build_id and place.vaddr is not None
@@ -116,7 +156,7 @@ def named(
 def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
     """Yield the frames, and one line for frames that were not kept."""
     for index, frame in enumerate(stack.frames):
-        if stack.skipped and index == INNER_KEPT:
+        if stack.skipped and index == stack.gap:
             yield f"... {counted(stack.skipped, 'frame')}"
         yield frame
 
@@ -147,6 +187,12 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             number += 1
             continue
         answer = frame.place
+        if frame.is_interpreted:
+            named_frame = answer.frames[0] if answer.frames else Frame("", source=Source.PYTHON)
+            where = f" at {plain(named_frame.file)}:{named_frame.line}" if named_frame.file else ""
+            yield f"#{number:<2} {plain(named_frame.function) or '??'} (){where} [{named_frame.source}]"
+            number += 1
+            continue
         guess = " (a guess)" if frame.found_by is FoundBy.SCAN else ""
         names = [
             (plain(function.function) or "??", f" at {plain(function.file)}:{function.line}" if function.file else "")
@@ -170,3 +216,48 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             number += 1
     if stack.end is not End.COMPLETE:
         yield f"Backtrace stopped: {ending(stack)}"
+
+
+def interpreted_frame(native: StackFrame, frame: InterpretedFrame) -> NamedFrame:
+    """Return a frame of an interpreter, which a native frame runs."""
+    if frame.frame is not None:
+        place = Symbolized(frame.address, (frame.frame,))
+    else:
+        place = Symbolized(frame.address, (), Reason.UNREADABLE_FRAME, detail=frame.why)
+    return NamedFrame(native.pc, native.sp, FoundBy.INTERPRETER, False, place)
+
+
+def with_interpreter(stack: Stack, unwound: Unwound, thread: InterpretedThread | None) -> Stack:
+    """Return a stack of native frames with the frames of an interpreter in their places."""
+    if thread is None:
+        return replaced(stack, waits_for=waits_for(_functions(stack.frames)))
+    merged, native = thread.merged, stack.frames
+    every: list[NamedFrame] = []
+    for number, interpreted, is_evaluation in merged.frames:
+        if interpreted is None:
+            every.append(native[number]._replace(is_evaluation=is_evaluation))
+        else:
+            every.append(interpreted_frame(unwound.frames[number], interpreted))
+    frames = tuple(frame for frame in every if not frame.is_evaluation)
+    outermost = unwound.frames[-1] if unwound.frames else StackFrame(0, 0, FoundBy.INTERPRETER)
+    apart = [interpreted_frame(outermost, frame) for evaluation in merged.apart for frame in evaluation.frames]
+    gap = stack.gap
+    if stack.skipped:
+        gap = sum(1 for frame in frames if frame.sp < native[INNER_KEPT].sp) if len(native) > INNER_KEPT else gap
+    elif thread.stack.skipped:
+        python = [index for index, frame in enumerate(frames) if frame.is_interpreted]
+        gap = python[INNER_KEPT] if len(python) > INNER_KEPT else gap
+    return replaced(
+        stack, frames=frames, every=tuple(every), apart=tuple(apart), interpreter_problem=merged.problem,
+        has_gil=thread.stack.has_lock, skipped=stack.skipped + thread.stack.skipped, gap=gap,
+        waits_for=waits_for(_functions(frames)),
+    )  # fmt: skip
+
+
+def _functions(frames: Sequence[NamedFrame]) -> Iterator[str]:
+    """Yield the functions of the native frames before the first Python frame."""
+    for frame in frames:
+        if frame.is_interpreted:
+            return
+        for function in frame.place.frames:
+            yield function.function

@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 
 
 class ThreadStack(NamedTuple):
-    """A thread of a dump: the signal it received (or None), its registers by name, its stack, and its name."""
+    """A thread of a dump: the signal it received (or None), its registers by name, its stack, and its name.
+
+    `thread_pointer` is the address of its thread-local storage, 0 if unknown.
+    """
 
     tid: int
     signal: Signal | None
     registers: dict[str, int]
     unwound: Unwound
     name: str = ""
+    thread_pointer: int = 0
 
 
 def explain_dump_stack(
@@ -91,15 +95,8 @@ def dump_stacks(
     Returns:
         One stack per thread. A damaged thread or file ends its stacks with a reason.
     """
-    machine = _machine_of(dump)
-    with _opened(dump, locator) as (_, code, memory):
-        unwinder = None
-        if machine is not None:
-            walker = PlainWalker(machine, dump.order, code, dump.memory)
-            unwinder = Unwinder(machine, code, memory, dump.order, stored=dump.size, walker=walker)
-            unwinder.scan = scan
-        selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
-        return [_stack(dump, thread, machine, unwinder) for thread in selected]
+    with opened_stacks(dump, locator, tids=tids, scan=scan) as opened:
+        return opened.stacks
 
 
 def stacks_with_reads(
@@ -116,13 +113,34 @@ def stacks_with_reads(
 
 
 class RecordedStacks(NamedTuple):
-    """Stacks, and what variables are read from: the states of their frames, and the process's code and memory."""
+    """Stacks, and what variables and the frames of interpreters are read from: the process's files, code and memory.
+
+    `states` are those of the frames of each stack, if they were recorded.
+    """
 
     machine: Machine | None
+    modules: Modules
     code: CoreCode
     memory: DumpMemory
     stacks: list[ThreadStack]
     states: list[list[FrameState]]
+
+
+@contextmanager
+def opened_stacks(
+    dump: ProcessDump, locator: Locator | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+) -> Iterator[RecordedStacks]:
+    """Return the stacks that `dump_stacks` returns, while the files are open."""
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (modules, code, memory):
+        unwinder = None
+        if machine is not None:
+            walker = PlainWalker(machine, dump.order, code, dump.memory)
+            unwinder = Unwinder(machine, code, memory, dump.order, stored=dump.size, walker=walker)
+            unwinder.scan = scan
+        selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
+        stacks = [_stack(dump, thread, machine, unwinder) for thread in selected]
+        yield RecordedStacks(machine, modules, code, memory, stacks, [])
 
 
 @contextmanager
@@ -131,8 +149,8 @@ def recorded_stacks(
 ) -> Iterator[RecordedStacks]:
     """Return the stacks that `dump_stacks` returns with the states of their frames, while the files are open."""
     machine = _machine_of(dump)
-    with _opened(dump, locator) as (_, code, memory):
-        recorded = RecordedStacks(machine, code, memory, [], [])
+    with _opened(dump, locator) as (modules, code, memory):
+        recorded = RecordedStacks(machine, modules, code, memory, [], [])
         unwinder = None
         if machine is not None:
             unwinder = RecordingUnwinder(machine, code, memory, dump.order, stored=dump.size)
@@ -231,4 +249,5 @@ def _stack(dump: ProcessDump, thread: ThreadState, machine: Machine | None, unwi
             frames = (StackFrame(thread.pc, thread.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, thread.registers, Unwound(frames, End.NO_REGISTERS, problem), name)
     pc, values = machine.numbered(thread.registers)
-    return ThreadStack(tid, signal, thread.registers, unwinder.unwind(pc, values, thread.thread_pointer), name)
+    pointer = thread.thread_pointer
+    return ThreadStack(tid, signal, thread.registers, unwinder.unwind(pc, values, pointer), name, pointer)

@@ -44,6 +44,7 @@ from whence.unwind.walking import PlainWalker
 if TYPE_CHECKING:
     from whence.locator.locator import Locator
     from whence.procmap.snapshot import SnapshotMappings
+    from whence.unwind.kernels.stopped import StoppedReader
     from whence.unwind.registers import Machine
 
 PAGE = 4096
@@ -60,7 +61,8 @@ STATUS_REGISTERS = {64: 112, 32: 72}  # pr_reg in struct elf_prstatus
 class LiveStack(NamedTuple):
     """A thread of a live process: name, state before it was stopped, registers by name, and stack.
 
-    It was stopped for at most `stopped_seconds`; `why` says why it was not.
+    It was stopped for at most `stopped_seconds`; `why` says why it was not. `thread_pointer` is the address of its
+    thread-local storage, 0 if the registers do not have it.
     """
 
     tid: int
@@ -70,6 +72,7 @@ class LiveStack(NamedTuple):
     unwound: Unwound
     stopped_seconds: float = 0.0
     why: Missing | None = None
+    thread_pointer: int = 0
 
 
 class RecordedThread(NamedTuple):
@@ -174,6 +177,13 @@ class LiveMemory:
                 raise Unreadable(address, "in the process")
         return self._pages[number]
 
+    def read_now(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes at an address as they are now. Raises Unreadable."""
+        data = self._read_now(address, size)
+        if len(data) < size:
+            raise Unreadable(address + len(data), "in the process")
+        return data
+
     def _read_now(self, start: int, size: int = PAGE) -> bytes:
         try:
             if self._file < 0:
@@ -218,6 +228,27 @@ class LiveProcess(Closing):
         self._modules: Modules | None = None
         self.update(snapshot)
 
+    @property
+    def memory(self) -> LiveMemory:
+        """The memory of the process."""
+        return self._memory
+
+    @property
+    def modules(self) -> Modules:
+        """The mapped files."""
+        assert self._modules is not None
+        return self._modules
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine of the process by its files, None if it is not supported."""
+        snapshot = self.modules.snapshot
+        for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
+            elf = None if file is None else self.modules.of_file(file, mapping).elf
+            if elf is not None:
+                return MACHINES.get((elf.machine, elf.bits))
+        return None
+
     def update(self, snapshot: SnapshotMappings) -> None:
         """Use new mappings of the process."""
         if self._modules is not None:
@@ -230,8 +261,11 @@ class LiveProcess(Closing):
             self._modules.close()
         self._memory.close()
 
-    def stacks(self, tids: Collection[int] | None = None) -> list[LiveStack]:
+    def stacks(self, tids: Collection[int] | None = None, reader: StoppedReader | None = None) -> list[LiveStack]:
         """Stop all threads (or `tids`), copy and release them, and unwind the copies.
+
+        Args:
+            reader: reads more of the threads while they are stopped.
 
         Raises:
             OSError: the process has ended, or its memory map must not be read.
@@ -241,7 +275,7 @@ class LiveProcess(Closing):
             for size, machine in self._machines.items()
         ]
         about = {thread.tid: thread for thread in threads(self.directory)}
-        stopped = stop_threads(self.pid, self.directory, layouts, tids)
+        stopped = stop_threads(self.pid, self.directory, layouts, tids, reader)
         self._memory.reset(stopped)
         self._steps = STEPS_LIMIT + sum(map(self._memory.stack_bytes, stopped.threads)) // FRAME_BYTES
         for unwinder in self._unwinders.values():
@@ -289,7 +323,9 @@ class LiveProcess(Closing):
         rules = [rule for unwinder in unwinders for rule in unwinder.rules]
         return (stacks[0], rules_of(stacks[0].unwound, rules)) if stacks else None
 
-    def recorded(self, tids: Collection[int] | None = None) -> list[tuple[LiveStack, RecordedThread | None]]:
+    def recorded(
+        self, tids: Collection[int] | None = None, reader: StoppedReader | None = None
+    ) -> list[tuple[LiveStack, RecordedThread | None]]:
         """Return what `stacks` does, and for each thread what its variables are read from, as far as it is known.
 
         Raises:
@@ -299,15 +335,10 @@ class LiveProcess(Closing):
         self._recorded = {}
         self._unwinders.clear()
         try:
-            return [(stack, self._recorded.get(stack.tid)) for stack in self.stacks(tids)]
+            return [(stack, self._recorded.get(stack.tid)) for stack in self.stacks(tids, reader)]
         finally:
             self._records = False
             self._unwinders.clear()
-
-    @property
-    def memory(self) -> LiveMemory:
-        """The process's memory: copied stacks, and everything else as it is now."""
-        return self._memory
 
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
         if thread.outcome is StopOutcome.BUSY:
@@ -329,7 +360,8 @@ class LiveProcess(Closing):
         unwinder = self._unwinder(size, machine)
         if unwinder.walker is not None:
             unwinder.walker.set_stack(thread.stack_start, self._memory.full_stack(thread))
-        unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
+        pointer = machine.thread_pointer(status, "little")
+        unwound = unwinder.unwind(pc, values, pointer)
         if isinstance(unwinder, RecordingUnwinder) and isinstance(unwinder.code, CoreCode):
             self._recorded[thread.tid] = RecordedThread(machine, unwinder.code, unwinder.states_of(unwound))
         if unwound.frames and len(thread.stack) and unwound.frames[-1].sp > thread.stack_start + len(thread.stack):
@@ -338,7 +370,9 @@ class LiveProcess(Closing):
             later = f"memory at {self._memory.read_later:#x} was read after the thread was released"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
         registers = machine.named(pc, values)
-        return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.stopped_seconds)
+        return LiveStack(
+            thread.tid, about.name, about.state, registers, unwound, thread.stopped_seconds, thread_pointer=pointer
+        )
 
     def _blocked(self, thread: StoppedThread) -> LiveStack | None:
         """Unwind a thread that is blocked in the kernel and does not stop, by the registers in /proc.

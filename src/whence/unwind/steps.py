@@ -24,6 +24,7 @@ class FoundBy(enum.StrEnum):
     GO = "go"  # Go's own tables
     SCAN = "scan"  # a guess: a word on the stack that may be a return address
     CALL = "call"  # the caller of an address without code
+    INTERPRETER = "interpreter"  # by the frames of a language's interpreter
 
 
 class End(enum.StrEnum):

@@ -19,13 +19,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.reasons import WAIT_FOR_IT, WAIT_FOR_KERNEL, ZOMBIE, Missing, not_traceable
 from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import read_text, status_numbers, tids_of
+
+if TYPE_CHECKING:
+    from whence.unwind.kernels.stopped import StoppedReader
 
 GROUP = 64  # threads stopped together
 HIGHEST_PRIORITY = -20
@@ -113,12 +116,17 @@ class StackPointer(NamedTuple):
 
 
 def stop_threads(
-    pid: int, directory: str, layouts: Sequence[StackPointer], tids: Collection[int] | None = None
+    pid: int,
+    directory: str,
+    layouts: Sequence[StackPointer],
+    tids: Collection[int] | None = None,
+    reader: StoppedReader | None = None,
 ) -> StoppedProcess:
     """Stop, copy and release the threads of a process, or only `tids`.
 
     Args:
         directory: the process's folder in /proc.
+        reader: reads more of the threads while they are stopped.
 
     Raises:
         OSError: the process does not exist, or its memory map must not be read.
@@ -129,7 +137,7 @@ def stop_threads(
     results: list[list[StoppedThread]] = []
     # the kernel releases what a thread traces when it ends: use a thread that ends at once
     worker = threading.Thread(
-        target=lambda: results.append(_stop_all(pid, directory, regions, layouts, tids)),
+        target=lambda: results.append(_stop_all(pid, directory, regions, layouts, tids, reader)),
         daemon=True,
         name="whence-stop",
     )
@@ -146,7 +154,12 @@ def readable(directory: str) -> Regions:
 
 
 def _stop_all(
-    pid: int, directory: str, regions: Regions, layouts: Sequence[StackPointer], tids: Collection[int] | None
+    pid: int,
+    directory: str,
+    regions: Regions,
+    layouts: Sequence[StackPointer],
+    tids: Collection[int] | None,
+    reader: StoppedReader | None,
 ) -> list[StoppedThread]:
     from whence.unwind.kernels import ptrace  # Linux only
 
@@ -169,7 +182,7 @@ def _stop_all(
         limit = max(SMALL_STACK, min(STACK_LIMIT, size // len(new)))
         for first in range(0, len(new), GROUP):
             rows = StoppedRows(new[first : first + GROUP])
-            used = ptrace.copy_threads(pid, rows, regions, flat, memory, used, limit, timeout)
+            used = ptrace.copy_threads(pid, rows, regions, flat, memory, used, limit, timeout, reader)
             if StopOutcome.BUSY in rows.state:
                 timeout = SHORT_TIMEOUT
             stopped += _rows(rows, memoryview(memory).toreadonly())

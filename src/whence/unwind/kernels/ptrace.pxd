@@ -1,4 +1,4 @@
-# Linux's calls to stop and read threads: ptrace(2), waitid(2), process_vm_readv(2). Elsewhere they fail with ENOSYS.
+# Linux's calls to stop and read threads: ptrace(2), waitid(2). Elsewhere they fail with ENOSYS.
 
 cdef extern from *:
     """
@@ -89,19 +89,11 @@ cdef extern from *:
     }
 
     static void whence_detach(int tid, int deliver) { ptrace(PTRACE_DETACH, tid, 0L, (long)deliver); }
-
-    /* Read memory of another process up to the first unreadable byte. Returns the size, or -errno. */
-    static long whence_read(int pid, unsigned long long address, void *into, size_t size) {
-        struct iovec local = {into, size}, remote = {(void *)(size_t)address, size};
-        long copied = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-        return copied < 0 ? -errno : copied;
-    }
     #else
     static int whence_seize(int tid) { return ENOSYS; }
     static int whence_stopped(int tid, int is_first, int *deliver) { return -1; }
     static long whence_registers(int tid, void *registers, size_t capacity) { return -1; }
     static void whence_detach(int tid, int deliver) {}
-    static long whence_read(int pid, unsigned long long address, void *into, size_t size) { return -ENOSYS; }
     #endif
     """
     ctypedef struct whence_stops:
@@ -114,4 +106,3 @@ cdef extern from *:
     int whence_stopped(int tid, int is_first, int *deliver) noexcept nogil
     long whence_registers(int tid, void *registers, size_t capacity) noexcept nogil
     void whence_detach(int tid, int deliver) noexcept nogil
-    long whence_read(int pid, unsigned long long address, void *into, size_t size) noexcept nogil

@@ -12,13 +12,13 @@ from cython.cimports.whence.unwind.kernels.ptrace import (
     whence_hold_stops,
     whence_now,
     whence_pause,
-    whence_read,
     whence_registers,
     whence_restore_stops,
     whence_seize,
     whence_stopped,
     whence_stops,
 )
+from cython.cimports.whence.unwind.kernels.stopped import StoppedReader, StoppedThreads, whence_read
 
 # states of a thread
 WAITING = cython.declare(cython.uchar, 0)
@@ -59,9 +59,11 @@ class ThreadGroup:
     memory: cython.uchar[::1]
     used: cython.Py_ssize_t
     stack_limit: cython.ulonglong
+    reader: StoppedReader
 
-    def __cinit__(self, pid, rows, regions, layouts, memory, used, stack_limit):
+    def __cinit__(self, pid, rows, regions, layouts, memory, used, stack_limit, reader):
         self.pid = pid
+        self.reader = reader
         self.tids = rows.tid
         self.states = rows.state
         self.codes = rows.code
@@ -126,7 +128,7 @@ class ThreadGroup:
     @cython.nogil
     @cython.exceptval(check=False)
     def copy_stopped(self) -> cython.void:
-        """Copy registers and stack of each stopped thread, and release it."""
+        """Copy registers and stack of each stopped thread, let the reader read, and release it."""
         index: cython.Py_ssize_t
         for index in range(self.count):
             if self.states[index] == STOPPED:
@@ -134,10 +136,30 @@ class ThreadGroup:
                     self.tids[index], cython.address(self.registers[REGISTER_BYTES * index]), REGISTER_BYTES
                 )
                 self.sizes[index] = size if size > 0 else 0
+        if self.reader is not None and self.count:
+            self.read_more()
+        for index in range(self.count):
+            if self.states[index] == STOPPED:
                 self.copy_stack(index)
                 whence_detach(self.tids[index], self.codes[index])
                 self.durations[index] = whence_now() - self.durations[index]
                 self.states[index] = COPIED if self.sizes[index] else GONE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def read_more(self) -> cython.void:
+        """Let the reader read what it needs of the threads that are stopped now."""
+        threads: StoppedThreads
+        threads.pid = self.pid
+        threads.count = self.count
+        threads.tids = cython.address(self.tids[0])
+        threads.states = cython.address(self.states[0])
+        threads.stopped = STOPPED
+        threads.registers = cython.address(self.registers[0])
+        threads.sizes = cython.address(self.sizes[0])
+        threads.stride = REGISTER_BYTES
+        self.reader.read_stopped(cython.address(threads))
 
     @cython.cfunc
     @cython.nogil
@@ -213,6 +235,7 @@ def copy_threads(
     used: cython.Py_ssize_t,
     stack_limit: cython.ulonglong,
     timeout: cython.ulonglong,
+    reader: StoppedReader = None,
 ) -> cython.Py_ssize_t:
     """Stop the threads `rows.tid`, copy them and release them; fills the other columns of `rows`.
 
@@ -223,11 +246,12 @@ def copy_threads(
         layouts: for each size of a register set (size, offset and width of the stack pointer).
         memory: buffer for stacks, of which `used` bytes are used; at most `stack_limit` bytes of each stack.
         timeout: nanoseconds after which a thread that has not stopped is left running.
+        reader: reads more of the threads while they are stopped.
 
     Returns:
         How many bytes of `memory` are used.
     """
-    group: ThreadGroup = ThreadGroup(pid, rows, regions, layouts, memory, used, stack_limit)
+    group: ThreadGroup = ThreadGroup(pid, rows, regions, layouts, memory, used, stack_limit, reader)
     stops: whence_stops
     with cython.nogil:
         whence_hold_stops(cython.address(stops))

@@ -1,0 +1,132 @@
+"""The interpreters of one process, and the merged stacks of its threads.
+
+interpreters = Interpreters.find(modules, memory.read, ranges, "little")
+interpreters.walk(threads)                   # or pass interpreters.reader to the code that stops threads
+merged = interpreters.merged(threads, read)  # by tid
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.interpreters import cpython
+from whence.interpreters.merging import Merged, merge
+from whence.interpreters.model import InterpretedStack, ThreadKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from whence._base.window import ByteOrder
+    from whence.interpreters.cpython_code import Read
+    from whence.interpreters.model import Runtime
+    from whence.unwind.kernels.stopped import StoppedReader
+    from whence.unwind.modules import Modules
+    from whence.unwind.steps import Unwound
+
+FINDERS = (cpython.find,)  # one for each kind of runtime
+
+
+class NativeThread(NamedTuple):
+    """A native thread with its stack. `pointer` is the address of its thread-local storage, 0 if unknown."""
+
+    tid: int
+    pointer: int
+    unwound: Unwound
+
+
+class InterpretedThread(NamedTuple):
+    """The frames of an interpreter in one thread, alone (`stack`) and in their places (`merged`)."""
+
+    stack: InterpretedStack
+    merged: Merged
+
+
+class Interpreters:
+    """The runtimes of one process. `problems` says which ones cannot be read."""
+
+    def __init__(self, runtimes: Sequence[Runtime], problems: Sequence[str]) -> None:
+        self.runtimes, self.problems = list(runtimes), list(problems)
+        readers = [runtime.reader for runtime in runtimes]
+        for reader, following in pairwise(readers):
+            reader.following = following
+
+    @classmethod
+    def find(
+        cls,
+        modules: Modules,
+        read: Read,
+        writable: Iterable[tuple[int, int]],
+        order: ByteOrder,
+        pointer_offset: int = -1,
+    ) -> Interpreters:
+        """Find the runtimes of a process.
+
+        Args:
+            modules: the mapped files.
+            read: returns memory; raises Unreadable.
+            writable: [start, end) of writable memory that is mapped from files.
+            order: byte order of the process.
+            pointer_offset: offset of the thread pointer among the registers of a stopped thread, -1 if unknown.
+        """
+        runtimes: list[Runtime] = []
+        problems: list[str] = []
+        for find in FINDERS:
+            found, unread = find(modules, read, writable, order, pointer_offset)
+            runtimes += found
+            problems += unread
+        return cls(runtimes, problems)
+
+    def __repr__(self) -> str:
+        return f"<Interpreters: {', '.join(self.titles) or 'none'}>"
+
+    @property
+    def titles(self) -> list[str]:
+        """Names and versions of the runtimes."""
+        return [runtime.title for runtime in self.runtimes]
+
+    @property
+    def reader(self) -> StoppedReader | None:
+        """What reads all frames while threads are stopped; None without a runtime."""
+        return self.runtimes[0].reader if self.runtimes else None
+
+    def begin(self) -> None:
+        """Forget the frames of the last stop."""
+        for runtime in self.runtimes:
+            runtime.begin()
+
+    def add_segment(self, start: int, data: memoryview | bytes) -> None:
+        """Add memory of a core, in order of address."""
+        for runtime in self.runtimes:
+            runtime.add_segment(start, data)
+
+    def walk(self, threads: Sequence[NativeThread]) -> None:
+        """Walk the threads of a core."""
+        for runtime in self.runtimes:
+            runtime.walk([ThreadKey(thread.tid, thread.pointer) for thread in threads])
+
+    def merged(
+        self, threads: Sequence[NativeThread], read: Read, *, is_live: bool = False
+    ) -> dict[int, InterpretedThread]:
+        """Return the merged stacks by tid. Threads without a frame of an interpreter are missing.
+
+        Args:
+            threads: the threads that were walked.
+            read: returns memory; raises Unreadable.
+            is_live: the process has continued since its threads were walked.
+        """
+        keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
+        by_tid: dict[int, InterpretedStack] = {}
+        for runtime in self.runtimes:
+            for tid, stack in runtime.stacks(keys, read, is_live=is_live).items():
+                by_tid[tid] = by_tid[tid].joined(stack) if tid in by_tid else stack
+        return {
+            thread.tid: InterpretedThread(
+                by_tid[thread.tid], merge(thread.unwound, by_tid[thread.tid], self._is_evaluation)
+            )
+            for thread in threads
+            if thread.tid in by_tid
+        }
+
+    def _is_evaluation(self, address: int) -> bool:
+        return any(runtime.is_evaluation(address) for runtime in self.runtimes)

@@ -1,0 +1,37 @@
+# Threads of another process while they are stopped, for readers of more than registers and stacks.
+
+cdef extern from *:
+    """
+    #ifdef __linux__
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <errno.h>
+    #include <sys/uio.h>
+
+    /* Read memory of another process up to the first unreadable byte. Returns the size, or -errno. */
+    static long whence_read(int pid, unsigned long long address, void *into, size_t size) {
+        struct iovec local = {into, size}, remote = {(void *)(size_t)address, size};
+        long copied = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        return copied < 0 ? -errno : copied;
+    }
+    #else
+    static long whence_read(int pid, unsigned long long address, void *into, size_t size) { return -1; }
+    #endif
+    """
+    long whence_read(int pid, unsigned long long address, void *into, size_t size) noexcept nogil
+
+cdef struct StoppedThreads:  # of process `pid`: rows with states[i] == `stopped` are stopped now
+    int pid
+    Py_ssize_t count
+    const unsigned int* tids
+    const unsigned char* states
+    unsigned char stopped
+    const unsigned char* registers  # as in NT_PRSTATUS: sizes[i] bytes from stride * i
+    const unsigned int* sizes
+    Py_ssize_t stride
+
+cdef class StoppedReader:
+    cdef public StoppedReader following  # reads next
+
+    cdef void read_stopped(self, const StoppedThreads* threads) noexcept nogil

@@ -1,0 +1,1 @@
+"""Tests of frames of interpreters in native stacks."""

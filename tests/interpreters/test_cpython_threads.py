@@ -1,0 +1,127 @@
+"""Python frames of live processes and cores: those of `sys._current_frames()`, in their places in the native stacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import whence
+from tests.helpers.python_threads import PythonThreads, interpreters, python_threads
+from whence.cli.main import main
+from whence.symbolize import Process
+from whence.unwind import FoundBy
+
+if TYPE_CHECKING:
+    from whence.symbolize import Stack
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="live processes are read from /proc")
+
+
+@pytest.fixture(scope="module", params=interpreters())
+def process(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonThreads]:
+    with python_threads(request.param, tmp_path_factory.mktemp("threads")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stacks(process: PythonThreads) -> dict[int, Stack]:
+    return {stack.tid: stack for stack in Process(process.pid).stacks()}
+
+
+def functions(stack: Stack) -> list[tuple[str, str, int]]:
+    """Functions, files and lines of a thread's Python frames."""
+    return [(each.function, each.file, each.line) for frame in stack.python_frames for each in frame.place.frames]
+
+
+def test_live_threads_have_the_interpreters_frames(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
+
+
+def test_every_evaluation_has_its_native_frame(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    for tid in process.threads:
+        stack = stacks[tid]
+        assert (stack.interpreter_problem, stack.apart) == ("", ())
+        for frame in stack.native_frames:
+            names = {each.function for each in frame.place.frames}
+            if names and frame.place.frames[0].source != "dynsym":  # a stripped one has names of its API only
+                assert frame.is_evaluation == ("_PyEval_EvalFrameDefault" in names), names
+
+
+def test_native_frames_stay_complete(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    native = {stack.tid: stack for stack in Process(process.pid).stacks(interpreters=False)}
+    for tid in process.threads:
+        assert [frame.pc for frame in stacks[tid].native_frames] == [frame.pc for frame in native[tid].frames]
+        assert not native[tid].python_frames
+        shown = [frame for frame in stacks[tid].all_frames if not frame.is_evaluation]
+        assert list(stacks[tid].frames) == shown
+
+
+def test_python_frames_name_their_source_and_declaration(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    frames = [frame for tid in process.threads for frame in stacks[tid].python_frames]
+    assert {frame.found_by for frame in frames} == {FoundBy.INTERPRETER}
+    assert {each.source for frame in frames for each in frame.place.frames} == {whence.Source.PYTHON}
+    assert all(0 < each.start_line <= each.line for frame in frames for each in frame.place.frames)
+    columns = {each.column for frame in frames for each in frame.place.frames if each.function == "stay"}
+    assert columns == ({5} if process.version >= (3, 11) else {0})  # block.wait()
+
+
+def test_callbacks_are_between_their_native_callers(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    (tid,) = (tid for tid, frames in process.threads.items() if any(name == "called_back" for name, *_ in frames))
+    names = [each.function for frame in stacks[tid].frames for each in frame.place.frames]
+    suffix = "called_back.<locals>.callback" if process.version >= (3, 11) else "callback"
+    callback, caller = names.index(suffix), names.index("called_back")
+    assert caller > callback + 1  # libffi and ctypes
+    between = [frame for frame in stacks[tid].frames if frame.place.mapping and "ffi" in frame.place.mapping.path]
+    assert between
+
+
+def test_waiting_threads_say_for_what(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    assert {stacks[tid].waits_for for tid in process.threads} == {"a lock"}
+    assert {stacks[tid].has_gil for tid in process.threads} == {False}
+
+
+def test_cores_have_the_same_frames(process: PythonThreads, tmp_path: Path) -> None:
+    if shutil.which("gcore") is None:
+        pytest.skip("gcore (of gdb) is not on this machine")
+    done = subprocess.run(["gcore", "-o", tmp_path / "core", str(process.pid)], capture_output=True)
+    core = tmp_path / f"core.{process.pid}"
+    if done.returncode or not core.exists():
+        pytest.skip("gcore may not trace this process")
+    stacks = {stack.tid: stack for stack in whence.Core(core).stacks()}
+    os.remove(core)
+    assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
+    assert {stacks[tid].interpreter_problem for tid in process.threads} == {""}
+
+
+def test_commands_select_frames(process: PythonThreads, capsys: pytest.CaptureFixture[str]) -> None:
+    tid = next(tid for tid, frames in process.threads.items() if any(name == "consumed" for name, *_ in frames))
+    words = ["pid", str(process.pid), "--stop", "--thread", str(tid), "--json"]
+    sources = {}
+    for option in ("", "--python-only", "--native-only", "--all-frames"):
+        main([*words, *filter(None, [option])])
+        frames = json.loads(capsys.readouterr().out)["frames"]
+        sources[option] = [frame["source"] == "python" for frame in frames]
+    count = len(process.threads[tid])
+    assert sources["--python-only"] == [True] * count
+    assert sources["--native-only"].count(True) == 0
+    assert sum(sources[""]) == sum(sources["--all-frames"]) == count
+    assert len(sources[""]) < len(sources["--all-frames"])
+
+
+def test_text_has_the_frames_and_what_the_thread_waits_for(
+    process: PythonThreads, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tid = next(tid for tid, frames in process.threads.items() if any(name == "compared" for name, *_ in frames))
+    main(["pid", str(process.pid), "--stop", "--thread", str(tid), "--python-only"])
+    _, title, *lines = capsys.readouterr().out.splitlines()
+    assert title.endswith("waits for a lock")
+    name, file, line = next(frame for frame in process.threads[tid] if frame[0] == "compared")
+    assert sum(text.strip().startswith(f"{name} at {file}:{line}") for text in lines) == 1
