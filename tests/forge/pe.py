@@ -94,7 +94,7 @@ def forge(
     struct.pack_into("<I", optional, layout.ENTRY_RVA, PAGE)
     form, offset = layout.BASE[layout.PE32_PLUS if wide else layout.PE32]
     struct.pack_into(form, optional, offset, base)
-    struct.pack_into("<I", optional, layout.IMAGE_SIZE, (len(sections) + 1) * PAGE)
+    struct.pack_into("<II", optional, layout.IMAGE_SIZE, (len(sections) + 1) * PAGE, PAGE)
     first = layout.DIRECTORIES[layout.PE32_PLUS if wide else layout.PE32]
     struct.pack_into("<I", optional, first - 4, 16)
     for index, place in (directories or {}).items():

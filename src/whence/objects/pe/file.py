@@ -81,19 +81,25 @@ class PeFile(MappedObject):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """Return the sections in memory, which the loader maps one by one."""
-        return tuple(
-            Segment(
-                PT_LOAD,
-                PF_R | (PF_X if one.executable else 0) | (PF_W if one.flags & layout.WRITE else 0),
-                one.file_offset,
-                one.vaddr,
-                one.size if one.in_file else 0,
-                one.memory_size,
-                1,
-            )
-            for one in self._sections[1:]
-            if one.allocated
+        """Return the headers and the sections in memory, which the loader maps one by one."""
+        header = self.header
+        size = 0 if header.is_object else min(header.headers_size, self.size)
+        head = Segment(PT_LOAD, PF_R, 0, header.base, size, size, 1)
+        return (
+            *((head,) if size else ()),
+            *(
+                Segment(
+                    PT_LOAD,
+                    PF_R | (PF_X if one.executable else 0) | (PF_W if one.flags & layout.WRITE else 0),
+                    one.file_offset,
+                    one.vaddr,
+                    one.size if one.in_file else 0,
+                    one.memory_size,
+                    1,
+                )
+                for one in self._sections[1:]
+                if one.allocated
+            ),
         )
 
     @property

@@ -29,6 +29,7 @@ class PeHeader(Record, frozen=True):
     base: int
     entry: int
     image_size: int
+    headers_size: int
     directories: tuple[tuple[int, int], ...]  # RVA and size
     is_object: bool = False  # the input of a linker
     is_big: bool = False  # with section numbers of 32 bits
@@ -108,6 +109,7 @@ def read_header(data: memoryview) -> PeHeader:
     base = _unpack(form, data, optional + offset)[0]
     entry = _unpack("<I", data, optional + layout.ENTRY_RVA)[0]
     image_size = _unpack("<I", data, optional + layout.IMAGE_SIZE)[0]
+    headers_size = _unpack("<I", data, optional + layout.HEADERS_SIZE)[0]
     first = layout.DIRECTORIES[kind]
     listed = min(_unpack("<I", data, optional + first - 4)[0], max(0, size - first) // 8, 16)
     directories = tuple(_unpack("<II", data, optional + first + 8 * index) for index in range(listed))
@@ -123,6 +125,7 @@ def read_header(data: memoryview) -> PeHeader:
         base,
         base + entry if entry else 0,
         image_size,
+        headers_size,
         directories,  # type: ignore[arg-type]
     )
 
@@ -146,7 +149,7 @@ def read_object_header(data: memoryview) -> PeHeader | None:
         return None
     bits = 64 if known in (EM_X86_64, EM_AARCH64) else 32
     return PeHeader(
-        machine, 0, flags, sections, offset, symbols, count if symbols else 0, bits, 0, 0, 0, (), True, big
+        machine, 0, flags, sections, offset, symbols, count if symbols else 0, bits, 0, 0, 0, 0, (), True, big
     )  # fmt: skip
 
 

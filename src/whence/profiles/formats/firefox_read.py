@@ -3,7 +3,7 @@
 Versions since 41 are read. Each thread has its own tables, or (since 60) all threads share them. A frame has an address
 in a library, counted from its first byte and already inside the call; inlined calls are frames of the same address with
 a depth. Frames with an address and no name ("0x1234", as samply writes them) can be named: by the library's build-id
-(codeId), else by the part of it in the debug id.
+(codeId), else by the part of it in the debug id; on Windows and macOS, by the GUID or UUID in the debug id.
 
 When written as Firefox's format again, the document changes only in the functions, frames and stacks of locations in
 profile.changed. The format of Firefox's own recorder (Gecko) is not read; profiler.firefox.com converts it.
@@ -19,7 +19,7 @@ from whence._base.budget import Budget
 from whence._base.errors import ProfileError
 from whence._base.model import Frame, Frames
 from whence._base.records import Record
-from whence.objects.ids import DebugId
+from whence.objects.ids import GUID_DIGITS, DebugId
 from whence.profiles.formats import json_text
 from whence.profiles.formats.firefox import LOST, MILLISECOND
 from whence.profiles.formats.json_text import encoded
@@ -36,6 +36,7 @@ WEIGHTS = {"samples": SampleType("samples", "count"), "bytes": SampleType("bytes
 TIME = SampleType("time", "nanoseconds")
 CPU = SampleType("cpu", "nanoseconds")
 CPU_UNITS = {"ns": 1, "µs": 1_000, "us": 1_000}
+WINDOWS, MAC, DRIVE = "Windows", "Mac", ":\\"  # in the profile's system; after the letter of a path
 TABLES = ("stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols")
 
 
@@ -223,7 +224,7 @@ class FirefoxReader:
             self.budget.charge(bounds.MAPPING)
             lib = self.document["libs"][index]
             path = str(lib.get("path") or lib.get("debugPath") or lib.get("name") or "")
-            identity = str(lib.get("codeId") or "") or DebugId.parse(str(lib.get("breakpadId") or "")).start_of_build_id
+            identity = identity_of(lib, self.document["meta"])
             mapping = self._mappings[index] = len(self.profile.mappings)
             self.profile.mappings.append(Mapping(path=path, build_id=identity.lower()))
         return mapping
@@ -534,3 +535,14 @@ def append(table: dict[str, Any], like: int | None, new: dict[str, Any]) -> int:
             column.append(new[name] if name in new else None if like is None else column[like])
     table["length"] += 1
     return int(table["length"]) - 1
+
+
+def identity_of(lib: dict[str, Any], meta: dict[str, Any]) -> str:
+    """Return the build-id of a library. The code id of a Windows program is a time and a size, which files lack."""
+    code_id, debug_id = str(lib.get("codeId") or ""), DebugId.parse(str(lib.get("breakpadId") or ""))
+    system = f"{meta.get('platform') or ''} {meta.get('oscpu') or ''}"
+    if len(code_id) >= GUID_DIGITS or not debug_id:
+        return code_id
+    if WINDOWS in system or MAC in system or str(lib.get("path") or "")[1:3] == DRIVE:
+        return debug_id.guid
+    return code_id or debug_id.start_of_build_id
