@@ -12,7 +12,7 @@ import pytest
 import whence
 from tests.forge.macho import ARM64, UUID, X86_64, fat, forge, starts, text
 from tests.helpers.macho import BASE, dsym_of, program, put_dsym
-from tests.helpers.objects import chains_of, code_of, llvm_chains, tools
+from tests.helpers.objects import SOURCE, chains_of, code_of, llvm_chains, tools
 from whence._base.errors import MachoError
 
 PROGRAM = """
@@ -135,4 +135,16 @@ def test_whole_chains_of_a_real_program_are_those_of_llvm_symbolizer(tmp_path: P
     vaddrs = code_of(path)
     ours = chains_of(path, vaddrs)
     assert ours == llvm_chains(path, vaddrs)
+    assert sum(len(chain) > 1 for chain in ours) > 10
+
+
+@pytest.mark.parametrize("target", ["armv7k-apple-watchos6", "arm64_32-apple-watchos6", "arm64-apple-ios14"])
+def test_object_files_of_every_arm_are_read_as_llvm_symbolizer_does(tmp_path: Path, target: str) -> None:
+    (clang,) = tools("clang-19")
+    (tmp_path / "a.c").write_text(SOURCE)
+    flags = [f"--target={target}", "-g", "-O1", "-ffreestanding"]
+    subprocess.run([clang, *flags, "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True)
+    vaddrs = code_of(tmp_path / "a.o")
+    ours = chains_of(tmp_path / "a.o", vaddrs)
+    assert ours == llvm_chains(tmp_path / "a.o", vaddrs)
     assert sum(len(chain) > 1 for chain in ours) > 10

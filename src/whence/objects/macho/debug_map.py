@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 from array import array
 
+from whence._base.budget import Budget
+from whence._base.errors import MachoError
 from whence._base.records import Record
 from whence._base.window import cstring
 from whence.objects.macho.kernels import symbols as symbols_kernel
 from whence.objects.parts import LONGEST_NAME, LinkedObject
+
+NAMES_TIMES, NAMES_ALLOWANCE = 16, 1 << 20  # paths may overlap in the names of symbols
 
 
 class MapObjects(Record):
@@ -33,7 +37,7 @@ class MapFunctions(Record):
 
 
 def read_debug_map(table: memoryview, names: memoryview, bits: int, order: str) -> tuple[LinkedObject, ...]:
-    """Return the object files of a symbol table that gave functions, each once, in its order."""
+    """Return the object files of a symbol table that gave functions, each once, in its order. Raises MachoError."""
 
     def columns(objects: int, functions: int) -> tuple[MapObjects, MapFunctions]:
         return (
@@ -46,11 +50,13 @@ def read_debug_map(table: memoryview, names: memoryview, bits: int, order: str) 
     counts = symbols_kernel.debug_map(table, names, bits == 64, order == "big", *columns(0, 0), False)
     objects, functions = columns(*counts)
     symbols_kernel.debug_map(table, names, bits == 64, order == "big", objects, functions, True)
+    budget = Budget("debug map", "paths", len(names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=MachoError)
     merged: dict[tuple[str, str, int], LinkedObject] = {}
     for index, offset in enumerate(objects.name):
         first = objects.first[index]
         end = objects.first[index + 1] if index + 1 < len(objects.first) else len(functions.name)
         path, member = split_member(os.fsdecode(cstring(names[: offset + LONGEST_NAME], offset)))
+        budget.charge(len(path))
         if not path or first == end:
             continue
         key = os.path.normpath(path), member, objects.time[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 
+from whence._base.budget import Budget
 from whence._base.errors import PeError, cut_off, empty_file, wrong_magic
 from whence._base.records import Record, replaced
 from whence._base.window import cstring
@@ -13,6 +14,7 @@ from whence.objects.parts import ObjectSection
 from whence.objects.pe import layout
 
 NAME_LIMIT = 4096
+NAMES_TIMES, NAMES_ALLOWANCE = 16, 1 << 20  # names of sections may overlap in the string table
 
 
 class PeHeader(Record, frozen=True):
@@ -167,8 +169,11 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
     if header.sections_offset + size > len(data):
         raise cut_off(PeError, "section table", None, size, max(0, len(data) - header.sections_offset))
     rows = struct.iter_unpack(layout.SECTION, data[header.sections_offset : header.sections_offset + size])
+    names = string_size(data, header)
+    budget = Budget("section table", "names", names, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=PeError)
     for index, (raw, virtual, rva, stored, offset, relocations, _, count, _, flags) in enumerate(rows, 1):
         name = section_name(raw, data, header.names_offset if header.symbols_offset else 0)
+        budget.charge(len(name))
         held = min(stored, virtual or stored)
         absent = not offset or not stored or flags & layout.UNINITIALIZED
         memory = virtual or stored
@@ -184,6 +189,14 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
             )
         )  # fmt: skip
     return laid_out(sections) if header.is_object else sections
+
+
+def string_size(data: memoryview, header: PeHeader) -> int:
+    """Return the size of the string table in bytes, as far as the file has it; 0 if there is none."""
+    start = header.names_offset
+    if not header.symbols_offset or start + 4 > len(data):
+        return 0
+    return min(int.from_bytes(data[start : start + 4], "little"), len(data) - start)
 
 
 def laid_out(sections: list[PeSection]) -> list[PeSection]:
