@@ -357,6 +357,27 @@ def test_stacks_of_windows_follow_the_function_table(has_id: bool, tmp_path: Pat
     assert found.frames[0].place.vaddr == BASE + pdata.TEXT + 0x20
 
 
+def test_a_full_dump_has_the_function_tables_of_its_modules(tmp_path: Path) -> None:
+    program, base = windows_program(has_id=True), 0x7FF700000000
+    with PeFile.from_bytes(program) as file:
+        image = bytearray(file.header.image_size)
+        image[:0x1000] = program[:0x1000]
+        for section in file.sections[1:]:
+            start = section.vaddr - file.image_base
+            image[start : start + section.size] = file.data[section.file_offset : section.file_offset + section.size]
+        module = Module(base, len(image), "C:\\app\\app.exe", rsds(), file.header.time)
+    callers = [base + pdata.TEXT + 0x80, base + pdata.TEXT + 0xC0, 0]
+    frames = [bytes(32), bytes(56), bytes(16)]
+    stack = b"".join(frame + struct.pack("<Q", caller) for frame, caller in zip(frames, callers, strict=True))
+    threads = [Thread(5, context({"rip": base + pdata.TEXT + 0x20, "rsp": 0x70000}), 0x70000, stack)]
+    path = tmp_path / "full.dmp"
+    path.write_bytes(Dump([module], threads, platform=2, memory_64=[(base, bytes(image))]).build())
+    (found,) = Core(path).stacks()
+    assert [frame.pc for frame in found.frames] == [base + pdata.TEXT + 0x20, *callers[:2]]
+    assert [str(frame.found_by) for frame in found.frames] == ["registers", "pdata", "pdata"]
+    assert found.end is End.COMPLETE
+
+
 def test_info_of_a_core_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.forge.core import Mapped, core, status
 

@@ -293,6 +293,7 @@ class CoreCode:
         self._starts = [mapping.start for mapping in self._mappings]
         self._vdso: CallFrames | None = None
         self._vdso_bias = 0
+        self._loaded: dict[int, FunctionTable | None] = {}  # by base address
 
     def _index(self, address: int) -> int | None:
         index = bisect_right(self._starts, address) - 1
@@ -377,7 +378,21 @@ class CoreCode:
             return None if fde is None else (fde, self._vdso_bias)
         module, vaddr = self.module_at(address)
         fde = None if module is None else module.fde(vaddr)
+        if fde is None and (module is None or module.elf is None):
+            return self._in_loaded_file(index, address)
         return None if fde is None else (fde, address - vaddr)
+
+    def _in_loaded_file(self, index: int, address: int) -> tuple[Fde, int] | None:
+        """Return the FDE by the tables in memory of a PE file that is not available itself."""
+        file = self._modules.snapshot.file_of[index]
+        if self._memory is None or file is None or not file.is_image:
+            return None
+        base = self._mappings[index].start - self._mappings[index].offset
+        if base not in self._loaded:
+            self._loaded[base] = FunctionTable.in_memory(self._memory, base)
+        table = self._loaded[base]
+        fde = None if table is None else table.find(address)
+        return None if fde is None else (fde, 0)
 
     def entry_before(self, address: int) -> int | None:
         module, vaddr = self.module_at(address)
