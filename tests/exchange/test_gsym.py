@@ -27,6 +27,7 @@ from whence.conversion import convert, format_of
 from whence.exchange.gsym import write_gsym
 from whence.objects.gsym import GsymFile
 from whence.producers import Producers
+from whence.ranges import Ranges, StringSpace
 from whence.ranges.flatten import flatten
 
 
@@ -110,6 +111,26 @@ def test_the_parts_of_a_function_that_files_cut_are_one_function() -> None:
     assert list(flat.scope_ends) == [1, 2, 3]  # no file changes between the last two, so both are functions
     assert list(flat.scopes.vaddr) == [0x1000, 0x1018, 0x1020]
     assert list(flat.rows.line) == [1, 2, 3, 4, 5]
+
+
+def test_names_are_compared_by_their_text() -> None:
+    space = StringSpace()
+    first, second = (space.ref(space.add(b"\0f\0a.c\0"), 0) for _ in range(2))  # as two threads have them
+    table = Ranges(space)
+    for vaddr, names, line in ((0x1000, first, 3), (0x1008, second, 3)):
+        table.vaddr.append(vaddr)
+        table.length.append(8)
+        table.function.append(names + 1)
+        table.file.append(names + 3)
+        table.line_index.append(len(table.line_offset))
+        table.line_count.append(1 if vaddr == 0x1000 else 0)
+        table.line_offset.append(0)
+        table.line_number.append(line)
+        for column in (table.depth, table.call_line, table.source, table.call_file):
+            column.append(0)
+    flat = flatten(table)
+    assert len(flat) == 1  # a part without lines
+    assert [space.text(ref) for ref in flat.rows.files] == ["", "a.c"]
 
 
 def test_a_line_applies_again_after_a_call() -> None:

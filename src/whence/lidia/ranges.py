@@ -25,6 +25,8 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from whence.lidia.layout import ArchiveSection
     from whence.lidia.table import Table
 
@@ -42,7 +44,7 @@ def ranges_of(table: Table) -> Ranges:
     header, data = table.header, table.content()
     strings = StringSpace()
     raw = data[header.strings.offset : header.strings.end]
-    names = terminated(raw) if table.encoding == "length" else raw
+    names, starts = terminated(raw) if table.encoding == "length" else (raw, {0, *starts_after_nuls(raw)})
     source = strings.ref(strings.add(names), 0)
     fields = numbers_of(data, header.ranges, RANGE_FIELDS)
     lines = numbers_of(data, header.lines, LINE_FIELDS)
@@ -58,7 +60,7 @@ def ranges_of(table: Table) -> Ranges:
             first[index] = counts[index] = 0
 
     def refs(offsets: array[int]) -> array[int]:
-        return array("Q", [source + offset if offset else 0 for offset in offsets])
+        return array("Q", [source + offset if offset and offset in starts else 0 for offset in offsets])
 
     def narrow(numbers: array[int]) -> array[int]:
         return array("I", [min(number, U32) for number in numbers])
@@ -84,13 +86,26 @@ def numbers_of(data: memoryview, section: ArchiveSection, fields: int) -> list[a
     return [array("Q", stored[field::fields]) for field in range(fields)]
 
 
-def terminated(strings: memoryview) -> bytearray:
-    """Return length-prefixed strings as strings with a NUL at the end, at the same offsets."""
+def terminated(strings: memoryview) -> tuple[bytearray, set[int]]:
+    """Return length-prefixed strings as strings with a NUL at the end, at the same offsets, and these offsets.
+
+    A name that begins elsewhere would overlap others, and many could have one long text.
+    """
+    starts = set()
     out = bytearray(len(strings))
     offset = 0
     while offset + PREFIX <= len(strings):
         size = int.from_bytes(strings[offset : offset + PREFIX], "little")
         end = min(offset + PREFIX + size, len(strings))
         out[offset : end - PREFIX] = strings[offset + PREFIX : end]
+        starts.add(offset)
         offset = end
-    return out
+    return out, starts
+
+
+def starts_after_nuls(strings: memoryview) -> Iterator[int]:
+    """Yield the offset after each NUL."""
+    offset = 0
+    for text in bytes(strings).split(b"\0"):
+        offset += len(text) + 1
+        yield offset

@@ -52,8 +52,11 @@ def flatten(table: Ranges) -> FlatTable:
     """Return the functions of a table, which is in order of (vaddr, depth)."""
     table.check()
     numbers, distinct = numbered(array("Q", [0]) + table.file, "Q")
-    files = numbers.numbers()[1:]
-    flattener = Flattener()
+    names: dict[bytes, int] = {}  # threads that read debug info have references of their own
+    by_ref = array("I", [names.setdefault(table.strings.raw(ref), len(names)) for ref in distinct.numbers()])
+    refs = dict(zip(reversed(by_ref), reversed(distinct.numbers()), strict=True))
+    files = taken(by_ref, "I", numbers.numbers()[1:]).numbers()
+    flattener = Flattener(table.strings.sources)
     flattener.run(table, files)
     row = flattener.row.numbers()
     scopes = Scopes(
@@ -68,7 +71,7 @@ def flatten(table: Ranges) -> FlatTable:
         as_array(flattener.row_vaddr),
         as_array(flattener.row_file),
         as_array(flattener.row_line),
-        as_array(distinct),
+        array("Q", map(refs.__getitem__, range(len(names)))),
     )
     return FlatTable(
         scopes,

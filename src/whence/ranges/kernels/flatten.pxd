@@ -4,6 +4,8 @@ from whence.kernels.columns cimport Column
 
 cdef enum:
     MOST_DEPTH = 256  # of inlined calls; deeper ones are left out
+    LONGEST_NAME = 4096  # bytes of names that are compared; longer ones with different references are different
+    REF_BITS = 48  # of the offset in a reference (StringSpace)
 
 cdef struct OpenRange:
     unsigned long long end
@@ -35,7 +37,12 @@ cdef class Flattener:
     cdef unsigned int _line
     cdef bint _has_row
     cdef bint _failed
+    cdef list _views
+    cdef Py_ssize_t _sources
+    cdef const unsigned char** _source
+    cdef unsigned long long* _source_size
 
+    cdef bint _same(self, unsigned long long first, unsigned long long second) noexcept nogil
     cdef void _put_row(self, unsigned long long vaddr, unsigned int file, unsigned int line) noexcept nogil
     cdef void _advance(
         self, unsigned long long to, const unsigned int* offset, const unsigned int* number

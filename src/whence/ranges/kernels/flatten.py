@@ -9,10 +9,11 @@ another file, an entry too far away for its range (overlay.py), or a part withou
 
 import cython
 from cython.cimports.libc.limits import UINT_MAX
+from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column, append_u32, append_u64, u32s, u64s
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.ranges.kernels.flatten import MOST_DEPTH, OpenRange
+from cython.cimports.whence.ranges.kernels.flatten import LONGEST_NAME, MOST_DEPTH, REF_BITS, OpenRange
 
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # a longer range may be cut although its file is the same
 LAST_VADDR = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -23,10 +24,56 @@ LAST_VADDR = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 class Flattener:
     """Reads a table, and fills the columns of Scopes and Rows, a group for each function."""
 
-    def __cinit__(self):
+    def __cinit__(self, sources: list):
+        """Prepare to read a table whose names are in the buffers `sources`."""
+        number: cython.Py_ssize_t
         self.vaddr, self.end, self.depth, self.row = Column("Q"), Column("Q"), Column("I"), Column("I")
         self.row_vaddr, self.row_file, self.row_line = Column("Q"), Column("I"), Column("I")
         self.scope_ends, self.row_ends = Column("I"), Column("I")
+        self._views = []
+        self._sources = len(sources)
+        self._source = cython.cast(
+            cython.pointer(cython.pointer(cython.const[cython.uchar])),
+            calloc(self._sources + 1, cython.sizeof(cython.p_uchar)),
+        )
+        self._source_size = cython.cast(cython.p_ulonglong, calloc(self._sources + 1, 8))
+        if self._source == cython.NULL or self._source_size == cython.NULL:
+            raise MemoryError
+        for number in range(self._sources):
+            if len(sources[number]):
+                view: cython.const[cython.uchar][::1] = sources[number]
+                self._views.append(view)
+                self._source[number] = cython.address(view[0])
+                self._source_size[number] = view.shape[0]
+
+    def __dealloc__(self):
+        free(self._source)
+        free(self._source_size)
+
+    def _same(self, first, second):
+        """Return True if two names are equal: threads that read debug info have references of their own."""
+        mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << REF_BITS) - 1
+        left: cython.ulonglong = first & mask
+        right: cython.ulonglong = second & mask
+        first >>= REF_BITS
+        second >>= REF_BITS
+        if first == second and left == right:
+            return True
+        if first >= cython.cast(cython.ulonglong, self._sources):
+            return False
+        if second >= cython.cast(cython.ulonglong, self._sources):
+            return False
+        index: cython.int
+        for index in range(LONGEST_NAME):
+            if left >= self._source_size[first] or right >= self._source_size[second]:
+                return False
+            if self._source[first][left] != self._source[second][right]:
+                return False
+            if self._source[first][left] == 0:
+                return True
+            left += 1
+            right += 1
+        return False
 
     def _put_row(self, vaddr, file, line):
         """Append a line row, unless the last row of the function is equal."""
@@ -119,8 +166,8 @@ class Flattener:
                         continue
                     continues: cython.bint = (
                         has_function
-                        and function[previous] == function[index]
                         and vaddr[previous] + length[previous] == start
+                        and self._same(function[previous], function[index])
                         and (
                             files[previous] != files[index]
                             or length[previous] > FAR
@@ -155,9 +202,9 @@ class Flattener:
                     if (
                         self._parent[level] != around
                         or u64s(self.end)[scope] != start
-                        or function[row] != function[index]
-                        or call_file[row] != call_file[index]
                         or call_line[row] != call_line[index]
+                        or not self._same(function[row], function[index])
+                        or not self._same(call_file[row], call_file[index])
                     ):
                         scope = -1
                 if scope < 0:
