@@ -13,6 +13,7 @@ from whence.types.model import ValueKind
 
 FBREG, STACK_VALUE, PIECE, BIT_PIECE, LIT0 = b"\x91", b"\x9f", b"\x93", b"\x9d", 0x30
 INT, LONG, BYTE = base("int", 4), base("long", 8), base("byte", 1, 8)
+DW_AT_bit_size, DW_AT_data_bit_offset = 0x0D, 0x6B
 MEMBER, OFFSET, UPPER_BOUND = d.DW_TAG_member, 0x38, 0x2F
 DW_TAG_array_type, DW_TAG_pointer_type, DW_TAG_typedef, DW_TAG_subrange_type = 0x01, 0x0F, 0x16, 0x21
 
@@ -67,6 +68,22 @@ def test_pieces_may_be_anywhere() -> None:
     assert located(b"\x93\x04\x93\x04", pair, INT) == "<optimized out>"
     bits = BIT_PIECE + uleb(32) + uleb(0)
     assert located(b"\x50" + bits + b"\x51" + bits, pair, INT, rax=3, rdx=4) == "{a = 3, b = 4}"
+
+
+def test_bits_without_a_value_do_not_hide_their_neighbours() -> None:
+    fields = []
+    for name, bit, size in (("one", 0, 1), ("four", 1, 4), ("rest", 5, 27)):
+        attributes: list[tuple[int, int, object]] = [
+            (d.DW_AT_name, d.DW_FORM_string, name), (d.DW_AT_type, d.DW_FORM_ref4, INT),
+            (DW_AT_bit_size, d.DW_FORM_udata, size), (DW_AT_data_bit_offset, d.DW_FORM_udata, bit),
+        ]  # fmt: skip
+        fields.append(Die(MEMBER, attributes))
+    kind = structure("fields", 4)
+    kind.children = fields
+    pieces = b"".join(
+        value + BIT_PIECE + uleb(size) + uleb(0) for value, size in ((b"\x31\x9f", 1), (b"\x37\x9f", 4), (b"", 27))
+    )
+    assert located(pieces, kind, INT) == "{one = -1, four = 7, rest = <optimized out>}"
 
 
 @pytest.mark.parametrize(

@@ -378,7 +378,8 @@ class Decoder:
         first, last = member.bit // 8, (member.bit + member.bits - 1) // 8
         if not 0 < member.bits <= 128:
             raise NoValue(f"a bit field of {member.bits:,} bits")
-        data = storage.part(first).read(last - first + 1)
+        needed = (1 << member.bits) - 1 << member.bit - 8 * first
+        data = storage.part(first).read(last - first + 1, needed if self.order == "little" else -1)
         number = int.from_bytes(data, self.order)
         if self.order == "little":
             number >>= member.bit - 8 * first

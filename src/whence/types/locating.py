@@ -160,7 +160,7 @@ class LocationEvaluator(Evaluator):
         self.kinds: list[BaseKind | None] = []  # of the values on the stack
         self.piece: Piece | None = None  # the location described since the last piece
         self.pieces: list[Piece] = []
-        self.bits_left = self.bits_number = 0  # bits that are not yet a piece: their number, and their value
+        self.bits_left = self.bits_number = self.bits_unknown = 0  # bits of no piece yet: number, values, unknown ones
         self.bits_missing = ""
 
     # results
@@ -394,8 +394,10 @@ class LocationEvaluator(Evaluator):
                 missing = f"its location has {8 * len(data)} of {offset + size:,} bits"
             number = int.from_bytes(data, "little") >> offset & (1 << size) - 1
         self.bits_number |= number << self.bits_left
+        if missing:
+            self.bits_unknown |= (1 << size) - 1 << self.bits_left
+            self.bits_missing = missing
         self.bits_left += size
-        self.bits_missing = self.bits_missing or missing
         if self.bits_left % 8 == 0:
             self._flush_bits()
 
@@ -403,9 +405,13 @@ class LocationEvaluator(Evaluator):
         """Make a piece of the bits that were collected; bits after the last piece are padding."""
         size = (self.bits_left + 7) // 8
         if size:
-            data = b"" if self.bits_missing else self.bits_number.to_bytes(size, "little")
-            self.pieces.append(Piece(size, data=data, missing=self.bits_missing))
-        self.bits_left = self.bits_number = 0
+            if self.bits_unknown == (1 << self.bits_left) - 1:
+                self.pieces.append(Piece(size, missing=self.bits_missing))
+            else:
+                self.pieces.append(
+                    Piece(size, data=self.bits_number.to_bytes(size, "little"), unknown=self.bits_unknown)
+                )
+        self.bits_left = self.bits_number = self.bits_unknown = 0
         self.bits_missing = ""
 
     def _type(self, code: int) -> bool:

@@ -29,6 +29,7 @@ class Piece(NamedTuple):
     address: int | None = None
     data: bytes = b""
     missing: str = ""
+    unknown: int = 0  # bits of `data` without a value, counted from the lowest bit of its first byte
 
 
 def extended_piece(piece: Piece, size: int) -> Piece:
@@ -99,8 +100,8 @@ class Storage:
         reasons = {piece.missing for piece, _, _ in self._parts(size)}
         return "" if "" in reasons or not reasons else min(reasons)
 
-    def read(self, size: int) -> bytes:
-        """Return the first bytes of the object. Raises NoValue."""
+    def read(self, size: int, needed: int = -1) -> bytes:
+        """Return the first bytes of the object. Raises NoValue if any of the needed bits has no value."""
         begin, first = self.offset, self.pieces[0]
         if begin + size <= len(first.data) and first.size is None:
             return first.data[begin : begin + size]
@@ -108,6 +109,8 @@ class Storage:
         for piece, begin, count in self._parts(size):
             if piece.missing:
                 raise NoValue(piece.missing)
+            if piece.unknown >> 8 * begin & needed >> 8 * len(data) & (1 << 8 * count) - 1:
+                raise NoValue(OPTIMIZED_OUT)
             if piece.address is not None:
                 try:
                     data += self._memory.read(piece.address + begin, count)
