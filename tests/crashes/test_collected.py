@@ -27,7 +27,7 @@ from whence._base.errors import MapsError
 from whence.cli.main import main
 from whence.crashes import CoreCollection, crashes_in, keep_cores, packed
 from whence.crashes.apport import read_apport
-from whence.crashes.collected import CollectedCore, read_collected
+from whence.crashes.collected import CollectedCore, folders_of, read_collected
 from whence.symbolize import Symbolizer
 
 if sys.version_info >= (3, 14):
@@ -264,6 +264,11 @@ def test_kept_cores_below_a_listed_folder_are_not_counted(tmp_path: Path, capsys
     for _ in range(2):
         assert main(["cores", str(tmp_path), "--keep", str(tmp_path / "kept")]) == 0
         assert capsys.readouterr().out.startswith("1 crash, 1 signature")
+
+
+def test_the_folders_of_the_collectors_are_named_by_options() -> None:
+    assert folders_of(["a"], systemd=True, apport=True) == ["a", "/var/lib/systemd/coredump", "/var/crash"]
+    assert folders_of([], systemd=False, apport=False) == []
 
 
 def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

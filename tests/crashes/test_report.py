@@ -160,7 +160,7 @@ def test_an_overflow_of_the_stack_is_recognized(tmp_path: Path) -> None:
 
 def test_names_from_the_dump_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "core"
-    name = "/opt/<script>alert(1)</script>\x1b[2J"
+    name = "/opt/<script>alert(1)</script>\x1b[2J\udca5"
     path.write_bytes(core([Mapped(0x10000, 0x11000, name)], [status(78, 0x10010)]))
     report = report_of(path)
     assert [module.path for module in report.modules] == [name]

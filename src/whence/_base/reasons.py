@@ -291,7 +291,7 @@ def debug_package(path: str, root: str = "/") -> str:
 
 
 def _find_package(path: str, folder: str) -> str:
-    lines = [f"\n{line}\n".encode() for line in {path, path.removeprefix("/usr")}]
+    lines = [f"\n{line}\n".encode("utf-8", "surrogateescape") for line in {path, path.removeprefix("/usr")}]
     try:
         names = os.listdir(folder) if path.startswith("/") else []
     except OSError:

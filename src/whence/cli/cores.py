@@ -117,7 +117,7 @@ def show_json(collection: CoreCollection) -> None:
 def show_groups(collection: CoreCollection, *, with_files: bool) -> None:
     """Print a line for each signature: hash, count, first and last time, program, signals, functions."""
     crashes = sum(len(group.cores) for group in collection.groups)
-    print(f"{counted(crashes, 'crash').replace('crashs', 'crashes')}, {counted(len(collection.groups), 'signature')}")
+    print(f"{crashes:,} crash{'' if crashes == 1 else 'es'}, {counted(len(collection.groups), 'signature')}")
     width = max((len(plain(group.signature.program)) for group in collection.groups), default=0)
     for group in collection.groups:
         print(group_line(group, width))
