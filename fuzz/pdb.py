@@ -9,7 +9,7 @@ from whence._base.errors import WhenceError
 from whence._base.options import ReadOptions
 from whence.objects.elf.function_symbols import functions
 from whence.objects.pdb import PdbFile
-from whence.pdb import CodeView
+from whence.pdb import PdbDebugInfo
 from whence.pdb.sources import PdbSources
 from whence.ranges import StringSpace
 from whence.ranges.merge import merge
@@ -39,8 +39,8 @@ def target(data: bytes) -> None:
         for columns in (False, True):
             strings = StringSpace()
             try:
-                code_view = CodeView(file, strings=strings, options=ReadOptions(columns=columns))
-                table = code_view.ranges(jobs=1)
+                debug_info = PdbDebugInfo(file, strings=strings, options=ReadOptions(columns=columns))
+                table = debug_info.ranges(jobs=1)
             except WhenceError:
                 continue
             assert 0 not in table.length, "a range of no bytes"

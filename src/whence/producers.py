@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from whence.gopclntab import Pclntab
     from whence.objects.companions import Complete
     from whence.objects.parts import LinkedObject
-    from whence.pdb import CodeView
+    from whence.pdb import PdbDebugInfo
 
 
 class Producers:
@@ -68,7 +68,7 @@ class Producers:
         self.names_file = self.debug_elf if self.debug_elf.has_only_names else None
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
         self.linked: LinkedInfo | None = self._open_linked() if options.dwarf else None
-        self.pdb: CodeView | None = self._open_pdb()
+        self.pdb: PdbDebugInfo | None = self._open_pdb()
 
     def __repr__(self) -> str:
         debug_info = "DWARF" if self.pdb is None else "PDB"
@@ -123,14 +123,14 @@ class Producers:
 
         return LinkedInfo(elf, elf.linked_objects, strings=self.strings, open_object=open_object, options=self.options)
 
-    def _open_pdb(self) -> CodeView | None:
+    def _open_pdb(self) -> PdbDebugInfo | None:
         """Return the debug info of a PDB file, which is rebased to the image base of its program."""
         pdb = self.debug_elf
         if pdb.format != "PDB":
             return None
         from whence.objects.pdb import PdbFile
         from whence.objects.pe import PeFile
-        from whence.pdb import CodeView
+        from whence.pdb import PdbDebugInfo
 
         assert isinstance(pdb, PdbFile)
         if isinstance(self.elf, PeFile):
@@ -138,13 +138,13 @@ class Producers:
         if not self.options.dwarf or not pdb.has_debug_info:
             return None
         try:
-            return CodeView(pdb, strings=self.strings, options=self.options)
+            return PdbDebugInfo(pdb, strings=self.strings, options=self.options)
         except WhenceError as error:
             self.problems.append(error.in_file(pdb.path))
             return None
 
     @property
-    def debug_info(self) -> DebugInfo | LinkedInfo | CodeView | None:
+    def debug_info(self) -> DebugInfo | LinkedInfo | PdbDebugInfo | None:
         """The debug info of the file, its debug file or its object files."""
         return next((one for one in (self.dwarf, self.linked, self.pdb) if one is not None), None)
 

@@ -4,11 +4,11 @@ In: an open PdbFile. Out: the table of ranges of whence.ranges, with inlined cal
 modules or for some. The numbers are those of Microsoft's cvinfo.h, the layouts those of LLVM's "CodeView Symbol
 Records" and "CodeView Type Records". A damaged module loses what follows the damage, and is reported.
 
-code_view.py      CodeView: modules into ranges, on a thread per core
+debug_info.py     PdbDebugInfo: modules into ranges, on a thread per core
 type_records.py   the TPI and IPI streams, which name inlined functions
 sources.py        source files in a PDB file, and where its source server has them
 """
 
-from whence.pdb.code_view import CodeView
+from whence.pdb.debug_info import PdbDebugInfo
 
-__all__ = ["CodeView"]
+__all__ = ["PdbDebugInfo"]

@@ -18,7 +18,7 @@ FASTLINK = "a PDB file of /DEBUG:FASTLINK, whose symbols are in the object files
 FASTLINK_HINT = "link with /DEBUG:FULL, or make a full PDB file with mspdbcmf.exe on the machine that linked it"
 
 
-class PdbInfo(Record, frozen=True):
+class PdbIdentity(Record, frozen=True):
     """The identity: the GUID in hex as debuggers print it, the age of the PDB file, and the named streams."""
 
     guid: str
@@ -26,7 +26,7 @@ class PdbInfo(Record, frozen=True):
     streams: dict[str, int]
 
 
-def read_info(content: memoryview) -> PdbInfo:
+def read_info(content: memoryview) -> PdbIdentity:
     """Return the content of the PDB stream. Raises PdbError, and Unsupported for a file of /DEBUG:FASTLINK."""
     size = struct.calcsize(layout.INFO)
     if len(content) < size:
@@ -37,7 +37,7 @@ def read_info(content: memoryview) -> PdbInfo:
     streams, features = read_named_streams(content, size)
     if layout.FEATURE_MINIMAL_DEBUG_INFO in features:
         raise Unsupported(FASTLINK).with_hint(FASTLINK_HINT)
-    return PdbInfo(guid_text(guid), age, streams)
+    return PdbIdentity(guid_text(guid), age, streams)
 
 
 def guid_text(guid: bytes) -> str:

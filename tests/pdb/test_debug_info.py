@@ -26,7 +26,7 @@ from tests.forge.pdb import (
 )
 from whence._base.source import Source
 from whence.objects.pdb import PdbFile
-from whence.pdb import CodeView
+from whence.pdb import PdbDebugInfo
 from whence.pdb.kernels.modules import LINKS_PER_BYTE
 from whence.ranges import StringSpace
 
@@ -255,10 +255,10 @@ def test_work_is_bounded_by_the_bytes_of_a_module() -> None:
 def test_modules_of_code_are_found_by_their_contributions() -> None:
     with PdbFile.from_bytes(program().forge()) as file:
         file.rebase(0x140000000)
-        code_view = CodeView(file, strings=StringSpace())
-        assert code_view.units_at([0x140001010, 0x140001080]) == [0]
-        assert code_view.units_at([0x1010, 0x140002000]) == []
-        assert code_view.module_name(0) == "a.obj"
+        debug_info = PdbDebugInfo(file, strings=StringSpace())
+        assert debug_info.units_at([0x140001010, 0x140001080]) == [0]
+        assert debug_info.units_at([0x1010, 0x140002000]) == []
+        assert debug_info.module_name(0) == "a.obj"
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -268,5 +268,5 @@ def test_threads_change_nothing(jobs: int) -> None:
         for index in range(30)
     ]
     with PdbFile.from_bytes(Pdb(modules=modules).forge()) as file:
-        table = CodeView(file, strings=StringSpace()).ranges(jobs=jobs)
+        table = PdbDebugInfo(file, strings=StringSpace()).ranges(jobs=jobs)
         assert [table.strings.text(name).rstrip("x") for name in table.function] == [f"f{n}" for n in range(30)]

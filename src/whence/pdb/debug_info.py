@@ -1,4 +1,4 @@
-"""CodeView: the modules of a PDB file into ranges.
+"""The modules of a PDB file into ranges.
 
 A module is the unit of reading, as a compile unit is for DWARF: the section contributions tell which modules have the
 code of an address. Modules are read in batches on a thread per core, in any order; the tables are joined in the order
@@ -40,7 +40,7 @@ MAX_PROBLEMS = 64  # that are described; further ones are counted
 NAMES_TIMES, NAMES_ALLOWANCE = 4, 1 << 20  # scopes of names of ids take at most this many times the records' bytes
 
 
-class CodeView:
+class PdbDebugInfo:
     """The functions, inlined calls and lines of a PDB file, with the interface of DebugInfo: its units are modules.
 
     Attributes:
@@ -73,7 +73,7 @@ class CodeView:
         self._seed = getrandbits(64)
 
     def __repr__(self) -> str:
-        return f"<CodeView of {self.unit_count} modules>"
+        return f"<PdbDebugInfo of {self.unit_count} modules>"
 
     @property
     def unit_count(self) -> int:
@@ -204,20 +204,20 @@ class CodeView:
 class Worker:
     """Reads batches of modules on a thread."""
 
-    def __init__(self, code_view: CodeView, *, lines: bool, starts: bool) -> None:
-        self._code_view = code_view
-        self._strings = code_view.strings
+    def __init__(self, debug_info: PdbDebugInfo, *, lines: bool, starts: bool) -> None:
+        self._debug_info = debug_info
+        self._strings = debug_info.strings
         self._lines = lines
-        self._columns = code_view.options.columns and lines
-        types, ids, size = code_view.records
+        self._columns = debug_info.options.columns and lines
+        types, ids, size = debug_info.records
         self._source = self._strings.reserve()
         budget = NAMES_TIMES * size + NAMES_ALLOWANCE
-        short = code_view.options.names == "short"
+        short = debug_info.options.names == "short"
         self._names = FunctionNames(types, ids, self._strings.ref(self._source, 0), budget, short)
-        files_base, files_size = code_view.files()
+        files_base, files_size = debug_info.files()
         self._reader = ModuleReader(
-            code_view.program, self._names, files_base, files_size, code_view.pdb.base, lines, self._columns, starts,
-            code_view._seed,
+            debug_info.program, self._names, files_base, files_size, debug_info.pdb.base, lines, self._columns, starts,
+            debug_info._seed,
         )  # fmt: skip
         self._sweep = Sweep()
         self.problems: list[tuple[int, PdbError]] = []
@@ -229,9 +229,9 @@ class Worker:
         scope_ends, row_ends = array("I"), array("I")
         for module in modules:
             try:
-                content, symbols, c11, c13 = self._code_view.stream_of(module)
+                content, symbols, c11, c13 = self._debug_info.stream_of(module)
             except PdbError as error:
-                self.problems.append((module, error.in_file(self._code_view.pdb.path)))
+                self.problems.append((module, error.in_file(self._debug_info.pdb.path)))
                 continue
             reader.read(content, symbols, c11, c13, module)
             self._note_faults(module, symbols + c11)
@@ -269,7 +269,7 @@ class Worker:
         if reader.over_limit:
             fault = f"{reader.over_limit} functions without their inlined calls, which have too many parts"
             faults.append((None, fault, ""))
-        path = self._code_view.pdb.path
+        path = self._debug_info.pdb.path
         self.problems += [
             (module, PdbError(part, offset, fault, code=code, path=path)) for offset, fault, code in faults
         ]
