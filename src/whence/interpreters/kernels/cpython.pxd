@@ -96,6 +96,10 @@ cdef class FrameWalker(StoppedReader):
     cdef bint add_interpreter(self, unsigned long long address) noexcept nogil
     cdef bint add_state(self, unsigned long long address, unsigned long long interpreter) noexcept nogil
     cdef int walk_state(self, unsigned long long address) noexcept nogil
+    cdef bint top_of_cframe(
+        self, unsigned long long cframe, unsigned long long state, unsigned long long* frame
+    ) noexcept nogil
+    cdef bint leads_to(self, unsigned long long frame, unsigned long long outer) noexcept nogil
     cdef int walk_marks(self, unsigned long long cframe, unsigned long long state) noexcept nogil
     cdef int walk_frames(self, unsigned long long frame, unsigned long long base) noexcept nogil
     cdef unsigned long long position(

@@ -334,11 +334,46 @@ class FrameWalker(StoppedReader):
         if self.layout[LAYOUT_TOP_FRAME] != ABSENT:
             if not self.field(address, LAYOUT_TOP_FRAME, cython.address(frame)):
                 return CHAIN_UNREADABLE
-        elif not self.field(cframe, LAYOUT_CFRAME_TOP, cython.address(frame)):
+        elif not self.top_of_cframe(cframe, address, cython.address(frame)):
             return CHAIN_UNREADABLE
         if not self.field(address, LAYOUT_BASE_FRAME, cython.address(base)):
             return CHAIN_UNREADABLE
         return self.walk_frames(frame, base)
+
+    def top_of_cframe(self, cframe, state, frame):
+        """Read the innermost frame by a cframe (3.11, 3.12); by the one before if this one is not filled in yet.
+
+        An evaluation links its cframe before it writes its frame there: until then the frame is an old value.
+        """
+        previous: cython.ulonglong = 0
+        outer: cython.ulonglong = 0
+        if not self.field(cframe, LAYOUT_CFRAME_TOP, frame):
+            return False
+        if state <= cframe < state + STATE_BYTES:  # no evaluation runs
+            return True
+        if not self.field(cframe, LAYOUT_CFRAME_PREVIOUS, cython.address(previous)):
+            return False
+        if not self.field(previous, LAYOUT_CFRAME_TOP, cython.address(outer)):
+            return False
+        if not self.leads_to(frame[0], outer):
+            frame[0] = outer
+        return True
+
+    def leads_to(self, frame, outer):
+        """Return True if the frames of the innermost evaluation end at the frame that called it."""
+        byte: cython.uchar = 0
+        steps: cython.Py_ssize_t = 0
+        is_shims: cython.bint = self.layout[LAYOUT_STYLE] == STYLE_SHIMS
+        field: cython.int = LAYOUT_FRAME_OWNER if is_shims else LAYOUT_FRAME_ENTRY
+        while steps < FRAMES_LIMIT:
+            steps += 1
+            if not self.fetch(frame + self.layout[field], cython.address(byte), 1):
+                return False
+            if not self.field(frame, LAYOUT_FRAME_PREVIOUS, cython.address(frame)):
+                return False
+            if byte >= FIRST_SHIM_OWNER if is_shims else byte != 0:
+                return frame == outer
+        return False
 
     def walk_marks(self, cframe, state):
         """Add the cframes of a thread, except the last one, which is in the thread state; 3.10 sets no link there."""
