@@ -69,7 +69,9 @@ def test_public_symbols_are_named_in_sections_of_code() -> None:
 def test_vaddrs_follow_the_image_base_once_it_is_known() -> None:
     with PdbFile.from_bytes(program().forge()) as file:
         assert file.sections[1].vaddr == 0x1000
+        assert file.image_base == 0
         file.rebase(0x140000000)
+        assert file.image_base == 0x140000000
         assert file.sections[1].vaddr == file.segments[0].vaddr == 0x140001000
         assert functions(file).vaddr[0] == 0x140001010
 

@@ -120,6 +120,10 @@ class PdbFile(MappedObject):
         self.__dict__.pop("translation", None)
 
     @property
+    def image_base(self) -> int:
+        return self.base
+
+    @property
     def kind(self) -> str:
         return "debug file"
 
