@@ -27,6 +27,7 @@ from whence._base.errors import ElfError, MapsError
 from whence.dumps.core import auxiliary_vector, mapped_files, read_core, thread_pointers
 from whence.dumps.core_stream import RED_ZONE, notes_of
 from whence.dumps.core_writer import PAGE, KeptRange, write_core
+from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.unwind.core import core_dump, stacks_with_reads
@@ -107,9 +108,15 @@ def shrink_core(
     """
     core = read_core(elf, programs, sysroot)
     dump = core_dump(elf, core)
-    stacks, reads = stacks_with_reads(dump, locator)
     kept = _Kept(elf, dump.memory)
-    kept.add_all(reads)
+    with stacks_with_reads(dump, locator) as (opened, recorded):
+        stacks = opened.stacks
+        interpreters = Interpreters.of_dump(dump, opened)
+        threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
+        interpreters.walk(threads, record=True)
+        interpreters.merged(threads, recorded.read)  # reads names and lines
+        kept.add_all(recorded.reads)
+        kept.add_all(interpreters.recorded_reads())
     for stack in stacks:
         if not redact:
             kept.add_stack(stack)

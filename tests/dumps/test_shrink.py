@@ -102,6 +102,29 @@ def test_debuggers_print_the_same_for_a_small_core(tool: str, crash: tuple[Path,
     assert backtraces(tool, program, small) == backtraces(tool, program, path)
 
 
+PYTHON = """
+import os
+def inner(n):
+    return inner(n - 1) if n else os.abort()
+sorted([1, 2], key=lambda item: inner(3))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--redact"]])
+def test_frames_of_python_are_kept(options: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PYTHON)
+    (tmp_path / "python").symlink_to(sys.executable)
+    path = core_of(tmp_path / "python", "../script.py")
+    functions = []
+    for each in (path, shrunk(path, *options)):
+        (stack,) = whence.Core(each).stacks()
+        frames = [frame.place.frames for frame in stack.frames]
+        functions.append([frame.function for chain in frames for frame in chain if frame.source == "python"])
+    assert functions[0] == ["inner"] * 4 + ["<lambda>", "<module>"]
+    assert functions[1] == functions[0]
+
+
 @pytest.mark.parametrize("mode", ["h", "s", "S", "n", "q", "w", "d"])
 def test_stacks_across_signals_and_callbacks_are_the_same(mode: str, tmp_path: Path) -> None:
     program = compiled(tmp_path, "-O2", "-pthread", source=PROGRAM)

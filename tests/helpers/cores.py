@@ -73,7 +73,7 @@ def core_of(program: Path, *arguments: str) -> Path:
     """The core that a program left, in a folder of its own; skips the test where the kernel writes none there."""
     if CORE_PATTERN.read_text().strip() not in ("core", "core.%p"):
         pytest.skip("cores do not go into the folder of the process here")
-    folder = program.parent / f"{program.name}-{'-'.join(arguments) or 'run'}"
+    folder = program.parent / f"{program.name}-{'-'.join(arguments).replace('/', '_') or 'run'}"
     folder.mkdir()
 
     def allow() -> None:

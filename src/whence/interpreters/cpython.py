@@ -110,15 +110,20 @@ class Cpython:
         reader: StoppedReader = self.walker
         return reader
 
+    def recorded_reads(self) -> list[tuple[int, int]]:
+        numbers = iter(self.walker.reads.numbers().tolist())
+        return [(self.address, self.address + max(TABLE_BYTES.values())), *zip(numbers, numbers, strict=True)]
+
     def begin(self) -> None:
         self.walker.clear()
 
     def add_segment(self, start: int, data: memoryview | bytes) -> None:
         self.walker.add_segment(start, data)
 
-    def walk(self, threads: Sequence[ThreadKey]) -> None:
+    def walk(self, threads: Sequence[ThreadKey], *, record: bool = False) -> None:
         from array import array
 
+        self.walker.records_reads = record
         pointers = array("Q", [thread.pointer for thread in threads])
         self.walker.walk(array("I", [thread.tid for thread in threads]), pointers)
 

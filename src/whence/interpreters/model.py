@@ -85,6 +85,10 @@ class Runtime(Protocol):
         """What reads the frames while threads are stopped."""
         ...
 
+    def recorded_reads(self) -> list[tuple[int, int]]:
+        """Return [start, end) of the memory of a core that finding the runtime and walking its threads needs."""
+        ...
+
     def begin(self) -> None:
         """Forget the frames of the last stop."""
         ...
@@ -93,8 +97,8 @@ class Runtime(Protocol):
         """Add memory of a core, in order of address."""
         ...
 
-    def walk(self, threads: Sequence[ThreadKey]) -> None:
-        """Walk the threads of a core."""
+    def walk(self, threads: Sequence[ThreadKey], *, record: bool = False) -> None:
+        """Walk the threads of a core; `record` what is read for `recorded_reads`."""
         ...
 
     def stacks(self, threads: Sequence[ThreadKey], read: Read, *, is_live: bool = False) -> dict[int, InterpretedStack]:

@@ -7,6 +7,7 @@ merged = interpreters.merged(threads, read)  # by tid
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from whence._base.window import ByteOrder
+    from whence.dumps.process import ProcessDump
     from whence.interpreters.cpython_code import Read
     from whence.interpreters.model import Runtime
+    from whence.unwind.core import RecordedStacks
     from whence.unwind.kernels.stopped import StoppedReader
     from whence.unwind.modules import Modules
     from whence.unwind.steps import Unwound
 
+WORD_BITS = 64  # of processes whose interpreters are read
 FINDERS = (cpython.find,)  # one for each kind of runtime
 
 
@@ -77,6 +81,24 @@ class Interpreters:
             problems += unread
         return cls(runtimes, problems)
 
+    @classmethod
+    def of_dump(cls, dump: ProcessDump, opened: RecordedStacks) -> Interpreters:
+        """Return the interpreters of an open dump, ready to walk."""
+        if opened.machine is None or dump.bits != WORD_BITS:
+            return cls([], [])
+        entries = sorted((entry.start, entry.end) for entry in dump.files)
+        starts = [start for start, _ in entries]
+
+        def is_of_file(address: int) -> bool:
+            index = bisect_right(starts, address) - 1
+            return index >= 0 and address < entries[index][1]
+
+        data = [(piece.start, piece.end) for piece in dump.memory if not entries or is_of_file(piece.start)]
+        found = cls.find(opened.modules, opened.memory.read, data, dump.order)
+        for start, content in dump.memory if found.runtimes else ():
+            found.add_segment(start, content)
+        return found
+
     def __repr__(self) -> str:
         return f"<Interpreters: {', '.join(self.titles) or 'none'}>"
 
@@ -100,10 +122,14 @@ class Interpreters:
         for runtime in self.runtimes:
             runtime.add_segment(start, data)
 
-    def walk(self, threads: Sequence[NativeThread]) -> None:
-        """Walk the threads of a core."""
+    def walk(self, threads: Sequence[NativeThread], *, record: bool = False) -> None:
+        """Walk the threads of a core; `record` what is read for `recorded_reads`."""
         for runtime in self.runtimes:
-            runtime.walk([ThreadKey(thread.tid, thread.pointer) for thread in threads])
+            runtime.walk([ThreadKey(thread.tid, thread.pointer) for thread in threads], record=record)
+
+    def recorded_reads(self) -> list[tuple[int, int]]:
+        """Return [start, end) of the memory of a core that finding the runtimes and walking their threads needs."""
+        return [read for runtime in self.runtimes for read in runtime.recorded_reads()]
 
     def merged(
         self, threads: Sequence[NativeThread], read: Read, *, is_live: bool = False

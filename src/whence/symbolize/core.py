@@ -200,7 +200,7 @@ class Core(Snapshot):
             if variables:
                 values = _variables(dump, opened, symbolizer.locator, limits)
             if interpreters:
-                found = dump_interpreters(dump, opened)
+                found = Interpreters.of_dump(dump, opened)
                 self.interpreter_problems = tuple(found.problems)
                 threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
                 found.walk(threads)
@@ -252,18 +252,6 @@ def _variables(
             opened.values.of(stack.unwound, states)
             for stack, states in zip(recorded.stacks, recorded.states, strict=True)
         ]
-
-
-def dump_interpreters(dump: ProcessDump, opened: RecordedStacks) -> Interpreters:
-    """Return the interpreters of an open dump, ready to walk."""
-    if opened.machine is None or dump.bits != 64:
-        return Interpreters([], [])
-    of_files = {entry.start for entry in dump.files}
-    data = [(piece.start, piece.end) for piece in dump.memory if piece.start in of_files or not of_files]
-    found = Interpreters.find(opened.modules, opened.memory.read, data, dump.order)
-    for start, content in dump.memory if found.runtimes else ():
-        found.add_segment(start, content)
-    return found
 
 
 def _stack(stack: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:

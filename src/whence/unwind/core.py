@@ -99,19 +99,6 @@ def dump_stacks(
         return opened.stacks
 
 
-def stacks_with_reads(
-    dump: ProcessDump, locator: Locator | None = None
-) -> tuple[list[ThreadStack], list[tuple[int, int]]]:
-    """Return the stacks of all threads like `dump_stacks`, and [start, end) of each piece of memory that was read."""
-    machine = _machine_of(dump)
-    with _opened(dump, locator) as (_, code, memory):
-        recorded = RecordedMemory(memory)
-        unwinder = None
-        if machine is not None:
-            unwinder = Unwinder(machine, code, recorded, dump.order, stored=dump.size)
-        return [_stack(dump, thread, machine, unwinder) for thread in dump.threads], recorded.reads
-
-
 class RecordedStacks(NamedTuple):
     """Stacks, and what variables and the frames of interpreters are read from: the process's files, code and memory.
 
@@ -141,6 +128,21 @@ def opened_stacks(
         selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
         stacks = [_stack(dump, thread, machine, unwinder) for thread in selected]
         yield RecordedStacks(machine, modules, code, memory, stacks, [])
+
+
+@contextmanager
+def stacks_with_reads(
+    dump: ProcessDump, locator: Locator | None = None
+) -> Iterator[tuple[RecordedStacks, RecordedMemory]]:
+    """Return the stacks of all threads, and memory that has recorded what was read for them, while files are open."""
+    machine = _machine_of(dump)
+    with _opened(dump, locator) as (modules, code, memory):
+        recorded = RecordedMemory(memory)
+        unwinder = None
+        if machine is not None:
+            unwinder = Unwinder(machine, code, recorded, dump.order, stored=dump.size)
+        stacks = [_stack(dump, thread, machine, unwinder) for thread in dump.threads]
+        yield RecordedStacks(machine, modules, code, memory, stacks, []), recorded
 
 
 @contextmanager

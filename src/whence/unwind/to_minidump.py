@@ -64,7 +64,8 @@ def write_core_minidump(
     Raises MapsError for damaged notes; Unsupported for a machine that minidumps do not have; OSError.
     """
     dump = core_dump(elf, core)
-    stacks, reads = stacks_with_reads(dump, locator)
+    with stacks_with_reads(dump, locator) as (opened, recorded):
+        stacks, reads = opened.stacks, recorded.reads
     memory = list(dump.memory) if all_memory else pieces(dump, [*reads, *_stack_ranges(dump, stacks)])
     modules = sorted(_modules(dump), key=lambda module: module.path != core.executable)  # first the program
     auxiliary = auxiliary_vector(elf)

@@ -83,7 +83,8 @@ cdef class FrameWalker(StoppedReader):
     cdef const StoppedThreads* stopped
     cdef const unsigned int[::1] tids
     cdef const unsigned long long[::1] pointers
-    cdef readonly Column states, frames, marks, interpreters, codes, headers
+    cdef readonly Column states, frames, marks, interpreters, codes, headers, reads
+    cdef public bint records_reads  # of a core, into `reads`: start and end of each
     cdef readonly int problem  # CHAIN_*: why the lists of interpreters and threads ended
 
     cdef void read_stopped(self, const StoppedThreads* threads) noexcept nogil

@@ -97,6 +97,7 @@ class FrameWalker(StoppedReader):
         self.interpreters = Column("Q")
         self.codes = Column("Q")
         self.headers = Column("Q")
+        self.reads = Column("Q")
         self.problem = CHAIN_WHOLE
         self.frames_left = FRAMES_LIMIT
         memset(self.seen, 0, SEEN_CODES * 8)
@@ -184,6 +185,8 @@ class FrameWalker(StoppedReader):
         if segments[low - 1].end - address < cython.cast(cython.ulonglong, size):
             return False
         memcpy(into, segments[low - 1].bytes + (address - segments[low - 1].start), size)
+        if self.records_reads:
+            return self.reads.push_u64(address) and self.reads.push_u64(address + cython.cast(cython.ulonglong, size))
         return True
 
     def word(self, address, value):
