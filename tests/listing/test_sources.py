@@ -153,6 +153,8 @@ def test_pipes_folders_and_large_files_are_not_read(tmp_path: Path) -> None:
         for name in ("pipe.c", "folder.c", "large.c", "missing.c"):
             assert Sources(options).find(str(tmp_path / name)) is None
     assert SOURCE_BYTES < 1 << 30
+    assert Sources().remedy(str(tmp_path / "large.c")) == "the file has more than 16 MiB"
+    assert Sources().remedy(str(tmp_path / "pipe.c")).startswith("give --source-dir")
 
 
 def test_long_lines_are_cut_and_bytes_that_are_not_text_replaced(tmp_path: Path) -> None:

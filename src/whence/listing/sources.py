@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import subprocess
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
@@ -268,10 +269,21 @@ class Sources:
         """Return what to do about a file that was not found."""
         if path in self._differing:
             return self.why_missing(path)
+        if self.options.own_paths and file_size(path) > SOURCE_BYTES:
+            return f"the file has more than {SOURCE_BYTES >> 20} MiB"
         address = self._pdb.address(path) if self._pdb is not None else ""
         if address:
             return f"download {address} into a folder and give it with --source-dir"
         return "give --source-dir, --path-prefix OLD=NEW, --git REPO@REV, --store or --debuginfod"
+
+
+def file_size(path: str) -> int:
+    """Return the size of a regular file in bytes, 0 for other files."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):  # a path with a NUL
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def source_file(path: str, content: SourceContent) -> SourceFile:
