@@ -1,8 +1,7 @@
 """The user's moment: lines and instructions of the 20 hottest functions in a 10 MB profile of a large program.
 
-Whole processes. Names come from an archive, code from the executable. The peers are `go tool pprof -weblist` over the
-same profile, named, and `perf annotate --stdio` of each function, from a recording with a sample in each. Both read the
-program with its debug info. They take minutes: BENCH_PEERS=1.
+Whole processes. Names come from an archive, code from the executable. The peer is `go tool pprof -weblist` over the
+same profile, named; it reads the program with its debug info and takes minutes: BENCH_PEERS=1.
 
 BENCH_PROGRAM is an executable whose debug file is one of BENCH_FILES; eu-unstrip joins them for the peers. Without it
 the largest file with debug info and code is used.
@@ -18,10 +17,9 @@ from collections import Counter
 from pathlib import Path
 
 import whence
-from benchmarks.inputs import ROOT, debug_files, tool
+from benchmarks.inputs import ROOT, debug_files
 from benchmarks.name_profile import made
 from benchmarks.timing import processes, report
-from tests.forge.perfdata import Forge
 from whence import profiles
 from whence.archive.create import create
 from whence.listing.build import has_code
@@ -29,7 +27,6 @@ from whence.objects.elf import ElfFile
 
 WHENCE = str(Path(sys.executable).parent / "whence")
 FUNCTIONS = 20
-PID = 4000
 
 
 def program(folder: Path) -> Path:
@@ -51,24 +48,6 @@ def program(folder: Path) -> Path:
     raise SystemExit("no debug file of BENCH_PROGRAM among BENCH_FILES")
 
 
-def recording(path: Path, vaddrs: list[int], out: Path) -> None:
-    """A recording of the program with a sample at each address."""
-    forge = Forge()
-    with ElfFile.open(path) as elf:
-        code = next(one for one in elf.segments if one.type == 1 and one.executable)
-        build_id = elf.build_id
-    low = code.vaddr & -4096
-    start, size = 0x7F0000000000, (code.memory_size + code.vaddr - low + 4095) & -4096
-    records = [forge.mmap2(PID, start, size, code.file_offset & -4096, str(path), build_id=build_id)]
-    records.append(forge.comm(PID, PID, "program"))
-    for number, vaddr in enumerate(vaddrs):
-        ip = start + vaddr - low
-        chain = forge.pack("2Q", 1, ip)
-        body = forge.pack("QIIQQIIQ", ip, PID, PID, 1_000_000_000 + 1000 * number, 1, 0, 0, 250_000) + chain
-        records.append(forge.record(9, body, misc=2))
-    out.write_bytes(forge.file(records))
-
-
 def run() -> None:
     folder = ROOT / ".cache" / "bench" / "listing"
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +67,6 @@ def run() -> None:
     with whence.open(archive) as names:
         spans = Counter(part.function for part in names.functions())
         hottest = [name for name, _ in hot.most_common() if spans[name] == 1][:FUNCTIONS]
-        vaddrs = [part.vaddr + 4 for name in hottest for part in names.find(name)]
     pattern = f"^({'|'.join(map(re.escape, hottest))})$"
     base = [WHENCE, "profile", str(folder / "in.pb"), "--no-cache", "--no-demangle", "--archive-dir", str(folder)]
     print(f"{(folder / 'in.pb').stat().st_size:,} bytes, {FUNCTIONS} of {len(hot):,} functions of {path.name}")
@@ -104,9 +82,4 @@ def run() -> None:
     go = str(Path(sys.executable).parent / "go")
     weblist = [go, "tool", "pprof", "-symbolize=none", f"-weblist={pattern}", f"-output={folder / 'pprof.html'}"]
     peers["pprof -weblist"] = [*weblist, str(path), str(folder / "named.pb.gz")]
-    if perf := tool("perf"):
-        recording(path, vaddrs, folder / "in.data")
-        words = " ".join(f"'{name}'" for name in hottest)
-        each = f"for name in {words}; do {perf} annotate --stdio -i {folder / 'in.data'} -s $name; done"
-        peers["perf annotate"] = ["sh", "-c", each]
-    report("20 hot functions, beside pprof and perf", processes(peers, runs=1))
+    report("20 hot functions, beside pprof", processes(peers, runs=1))
