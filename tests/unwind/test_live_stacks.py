@@ -24,8 +24,11 @@ from tests.helpers.programs import UNTIL_ASLEEP
 from whence._base.reasons import Reason
 from whence.cli.main import main
 from whence.procmap.resolver import Resolver
+from whence.procmap.snapshot import SnapshotMappings
 from whence.procmap.threads import Thread
 from whence.unwind import End
+from whence.unwind.live import LiveProcess
+from whence.unwind.memory import Unreadable
 from whence.unwind.stopping import StackPointer, stop_threads
 
 if not sys.platform.startswith("linux"):
@@ -462,3 +465,23 @@ def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, op
     for tid, frames in expected.items():  # it ends at a 32-bit main that aligns its stack
         assert found[tid][: len(frames)] == frames
         assert len(found[tid]) == len(frames) or "-m32" in options
+
+
+def test_memory_of_a_process_that_has_ended_is_unreadable_each_time(tmp_path: Path) -> None:
+    child = subprocess.Popen([compiled(tmp_path, source="#include <unistd.h>\nint main(void) { return pause(); }")])
+    try:
+        process = whence.Process(child.pid)
+        mappings = SnapshotMappings.take(child.pid, Resolver())
+        with LiveProcess(child.pid, process.directory, mappings) as live:
+            (stack,) = live.stacks()
+            pc = stack.unwound.frames[0].pc
+            assert live.memory.read(pc, 1)
+            child.kill()
+            child.wait()
+            live.memory.forget()
+            for _ in range(2):
+                with pytest.raises(Unreadable):
+                    live.memory.read(pc, 1)
+    finally:
+        child.kill()
+        child.wait()

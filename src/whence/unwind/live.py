@@ -173,8 +173,8 @@ class LiveMemory:
             if self._regions.writable[region]:
                 self.read_later = address
             self._pages[number] = self._read_now(number * PAGE)
-            if not self._pages[number]:
-                raise Unreadable(address, "in the process")
+        if len(self._pages[number]) < PAGE:  # the process has ended
+            raise Unreadable(address, "in the process")
         return self._pages[number]
 
     def read_now(self, address: int, size: int) -> bytes:
