@@ -51,6 +51,8 @@ from whence.gotrace.kernels.columns import Decoder
 from whence.gotrace.kernels.filter import EventFilter
 from whence.gotrace.kernels.layout import EventLayout
 from whence.gotrace.specs import layout
+from whence.interpreters.cpython_layout import old_layout
+from whence.interpreters.kernels.cpython import FrameWalker
 from whence.kernels.columns import Column
 from whence.kernels.mapped import Pages
 from whence.lidia.kernels import encode as encode_kernel
@@ -63,6 +65,8 @@ from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import ArchiveSections
 from whence.lidia.render import Renderer
 from whence.objects.elf.kernels import symbols as symbols_kernel
+from whence.pdb.kernels.modules import ModuleReader, ProgramLayout
+from whence.pdb.kernels.names import FunctionNames, TypeRecords
 from whence.perfdata.kernels import constants as perf
 from whence.perfdata.kernels import records as records_kernel
 from whence.perfdata.kernels.replay import Replay
@@ -647,7 +651,23 @@ def thread_group(draw: Any) -> ThreadGroup:
     rows = StoppedRows(draw(st.lists(st.integers(0, 9), max_size=3)))
     regions = SimpleNamespace(start=array("Q", [0x1000]), end=array("Q", [0x2000]))
     memory = bytearray(draw(st.integers(0, 64)))
-    return ThreadGroup(7, rows, regions, array("Q", bytes(8 * 3)), memory, draw(st.integers(0, 64)), 1 << 16)
+    return ThreadGroup(7, rows, regions, array("Q", bytes(8 * 3)), memory, draw(st.integers(0, 64)), 1 << 16, None)
+
+
+def program_layout(draw: Any) -> ProgramLayout:
+    """Return the addresses of a program of two sections and two contributions."""
+    contributions = SimpleNamespace(
+        start=array("I", [0x1000, 0x1010]), end=array("I", [0x1008, 0x1020]), module=array("I", [0, 1])
+    )
+    return ProgramLayout(array("I", [0, 0x1000]), contributions, bytes(draw(st.integers(0, 3))))
+
+
+def module_reader(draw: Any) -> ModuleReader:
+    """Return a reader of modules without types."""
+    types = TypeRecords(b"", 0x1000, array("I", [0]))
+    names = FunctionNames(types, types, 0, draw(st.integers(0, 99)), draw(st.booleans()))
+    flags = [draw(st.booleans()) for _ in range(3)]
+    return ModuleReader(program_layout(draw), names, 0, 100, 0, *flags, 7)
 
 
 def sections_of_archive(draw: Any, data: bytes) -> Any:
@@ -684,6 +704,11 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "EventFilter": lambda draw: EventFilter(
         layout(Version.GO1_23), draw(st.binary(min_size=256, max_size=256)), bytes(256), array("Q", [1, 7]), 0, 1 << 60
     ),
+    "FrameWalker": lambda draw: FrameWalker(
+        old_layout((3, 12), "3.12.1").numbers, draw(ANY_NUMBER), draw(st.booleans())
+    ),
+    "ModuleReader": module_reader,
+    "ProgramLayout": program_layout,
     "FrameColumns": lambda draw: frames_of(draw)[1],
     "Growth": growth_of,
     "IdLists": lambda draw: IdLists(

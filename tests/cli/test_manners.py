@@ -338,7 +338,8 @@ def test_an_argument_of_any_length_is_shortened_in_messages(
     letters = "a" * 120_000
     repeated = 0
     for sub in ([], *([one] for one in SUBCOMMANDS.get(name, ()))):
-        for before in ([], [sys.executable], ["-o", "out.csv"], [str(os.getpid()), "--stack"]):
+        output = "out.lidia" if name == "convert" else "out.csv"
+        for before in ([], [sys.executable], ["-o", output], [str(os.getpid()), "--stack"]):
             for word in (letters, f"--{letters}", f"--threads={letters}", f"{letters}/{letters}"):
                 if (name == "serve" and not word.startswith("-")) or (name == "record" and before == [sys.executable]):
                     continue  # it would serve, or run the program

@@ -470,6 +470,7 @@ def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, op
 def test_memory_of_a_process_that_has_ended_is_unreadable_each_time(tmp_path: Path) -> None:
     child = subprocess.Popen([compiled(tmp_path, source="#include <unistd.h>\nint main(void) { return pause(); }")])
     try:
+        assert until(lambda: set(states(child.pid)) == {"S"})
         process = whence.Process(child.pid)
         mappings = SnapshotMappings.take(child.pid, Resolver())
         with LiveProcess(child.pid, process.directory, mappings) as live:

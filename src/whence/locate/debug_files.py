@@ -462,6 +462,6 @@ def utc(seconds: int) -> str:
     """Return a time as text.
 
     >>> utc(0x6B0A6EB6)
-    '2026-11-28 06:03:50 UTC'
+    '2026-11-28 06:03:34 UTC'
     """
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(seconds, LAST_TIME)))

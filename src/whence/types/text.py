@@ -59,7 +59,7 @@ def escaped(code: int, size: int, quote: int) -> str:
 
 
 def characters_of(data: bytes, size: int, order: str) -> list[tuple[int, int]]:
-    """Return the characters of a text: code, and how many bytes a code unit has; UTF-8 is decoded where it is valid.
+    r"""Return the characters of a text: code, and how many bytes a code unit has; UTF-8 is decoded where it is valid.
 
     A byte that is not part of valid UTF-8 is itself.
 

@@ -64,6 +64,7 @@ def read_contributions(
     modules: cython.uint, columns: tuple,
 ) -> int:  # fmt: skip
     """Fill the columns of a dbi.Contributions with the valid contributions that are not empty; return their number."""
+    belong(len(columns) == 3)
     start: cython.uint[::1] = columns[0]
     end: cython.uint[::1] = columns[1]
     module: cython.uint[::1] = columns[2]
