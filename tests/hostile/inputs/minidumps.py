@@ -28,7 +28,7 @@ def _repeated(dump: Dump, type_: int, count: int, size: int, changes: str, step:
     return bytes(data)
 
 
-def threads_of_one_stack(count: int = 20) -> bytes:
+def threads_of_one_stack(count: int = 8) -> bytes:
     """Threads with one stack of 64 KB, which is a chain of 4,096 frame records."""
     records = b"".join(struct.pack("<QQ", 0x70000 + 16 * (row + 1), 0x401000) for row in range(4096))
     registers = {"rip": 0x401000, "rsp": 0x70000, "rbp": 0x70000}
