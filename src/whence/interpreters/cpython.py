@@ -62,13 +62,13 @@ PROBLEMS = {
     kernel.CHAIN_LOOP: "the interpreter's frames form a cycle",
     kernel.CHAIN_LIMIT: "the interpreter has more frames than are read",
     kernel.CHAIN_BROKEN: "the interpreter's frames do not end as they must: outer ones may be missing",
-    kernel.CHAIN_NO_MEMORY: "there is no memory for the interpreter's frames",
+    kernel.CHAIN_NO_MEMORY: "out of memory for the interpreter's frames",
 }
 LIST_PROBLEMS = {
     kernel.CHAIN_UNREADABLE: "a list of interpreters or threads is not readable",
     kernel.CHAIN_LIMIT: "there are more interpreters or threads than are read",
     kernel.CHAIN_BROKEN: "the list of threads is damaged",
-    kernel.CHAIN_NO_MEMORY: "there is no memory for the list of threads",
+    kernel.CHAIN_NO_MEMORY: "out of memory for the list of threads",
 }
 
 

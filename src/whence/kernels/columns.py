@@ -36,7 +36,7 @@ class Column:
     @cython.nogil
     @cython.exceptval(check=False)
     def reserve(self, more: cython.Py_ssize_t) -> cython.bint:
-        """Reserve memory for `more` numbers. False if there is no memory, or a view exists."""
+        """Reserve memory for `more` numbers. False if memory runs out, or a view exists."""
         if self.vector.count + more <= self.vector.capacity:
             return True
         return self.exports == 0 and grow(

@@ -69,7 +69,7 @@ cdef inline unsigned long long mix_bytes(
 
 
 cdef inline bint reserve_index(HashIndex* index, unsigned long long items) noexcept nogil:
-    """Make slots for `items` items altogether, so that inserting them needs no memory. False if there is no memory."""
+    """Make slots for `items` items altogether, so that inserting them needs no memory. False if memory runs out."""
     cdef unsigned long long size = FIRST_SLOTS
     cdef unsigned long long mask, slot, old
     cdef unsigned long long* slots
@@ -95,7 +95,7 @@ cdef inline bint reserve_index(HashIndex* index, unsigned long long items) noexc
 
 
 cdef inline bint insert(HashIndex* index, unsigned long long hash, Py_ssize_t item) noexcept nogil:
-    """Insert an item that is not there yet. False if there is no memory."""
+    """Insert an item that is not there yet. False if memory runs out."""
     cdef unsigned long long slot
     if 2 * <unsigned long long>(index.count + 1) > index.mask and not reserve_index(index, index.mask + 1):
         return False

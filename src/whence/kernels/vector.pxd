@@ -1,7 +1,7 @@
 # Growable arrays: blocks of items of one size that grow by doubling.
 #
 # A vector is empty when it is zero (memset, calloc, or the field of a new extension object); `release` frees it. `push`
-# and its kin return False or NULL if there is no memory, and leave the vector as it was.
+# and its kin return False or NULL if memory runs out, and leave the vector as it was.
 #
 # To write a record of several items, reserve once and append without further checks:
 #
@@ -54,7 +54,7 @@ cdef extern from *:
     #define WHENCE_RESERVE_NEXT(vector) ((vector)->count < (vector)->capacity || whence_grow( \\
         (void**)&(vector)->items, &(vector)->capacity, (vector)->count + 1, sizeof *(vector)->items))
     """
-    # Make the capacity at least `needed` items of `item` bytes each. False if there is no memory.
+    # Make the capacity at least `needed` items of `item` bytes each. False if memory runs out.
     bint grow "whence_grow" (void** items, Py_ssize_t* capacity, Py_ssize_t needed, size_t item) noexcept nogil
     # Make memory for one more item of a pointer to any struct with `items`, `count` and `capacity`. False if there is none.
     bint reserve_next "WHENCE_RESERVE_NEXT" (...) noexcept nogil
@@ -72,7 +72,7 @@ cdef inline bint reserve(AnyVector* vector, Py_ssize_t more, size_t item) noexce
 
 
 cdef inline void* push(AnyVector* vector, size_t item) noexcept nogil:
-    """Append an item, to be filled in by the caller; NULL if there is no memory."""
+    """Append an item, to be filled in by the caller; NULL if memory runs out."""
     if vector.count == vector.capacity and not grow(<void**>&vector.items, &vector.capacity, vector.count + 1, item):
         return NULL
     vector.count += 1

@@ -393,7 +393,7 @@ class ScopeReader:
     def _group_by_function(self):
         """Set `order` to the nodes function by function, so that a nested function does not cut the outer one in two.
 
-        Sets `start` of nodes without spans to the start of the first span inside. False if there is no memory.
+        Sets `start` of nodes without spans to the start of the first span inside. False if memory runs out.
         """
         i: cython.Py_ssize_t
         total: cython.uint = 0
@@ -434,7 +434,7 @@ class ScopeReader:
     def _sort_nested(self, first, last):
         """Sort the spans of the nodes order[first:last].
 
-        Return 1 if each is inside one of its parent's, 0 if not, -1 if there is no memory.
+        Return 1 if each is inside one of its parent's, 0 if not, -1 if memory runs out.
         """
         i: cython.Py_ssize_t
         step: cython.uint

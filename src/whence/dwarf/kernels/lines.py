@@ -82,7 +82,7 @@ UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of an unused file
 
 
 def location_number(locations, line, column, discriminator):
-    """Return the number of a location; -1 if there is no memory. Line 0 without a column is number 0."""
+    """Return the number of a location; -1 if memory runs out. Line 0 without a column is number 0."""
     if line == 0 and column == 0 and discriminator == 0:
         return 0
     index = cython.address(locations.index)
@@ -115,7 +115,7 @@ def file_hash(key, seed):
 
 
 def file_number(files, key):
-    """Return the number of a file; -1 if there is no memory."""
+    """Return the number of a file; -1 if memory runs out."""
     index = cython.address(files.index)
     hash: u64 = file_hash(key, cython.cast(u64, files))
     probe: Probe = first_match(index, hash)
@@ -299,7 +299,7 @@ def resolve_indexes(positions, str_offsets, base, size, big):
 def execute(machine):
     """Run the machine until the end of its program.
 
-    Returns DONE; FULL if there is no memory for a row or a sequence; DEFINE_FILE at such an opcode, with its name at
+    Returns DONE; FULL if memory runs out for a row or a sequence; DEFINE_FILE at such an opcode, with its name at
     `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`.
     """
     data: bytes_at = machine.data
@@ -540,7 +540,7 @@ def execute(machine):
 
 
 def more_rows(machine):
-    """Grow the columns of rows (together) or the sequences, if they are full. False if there is no memory."""
+    """Grow the columns of rows (together) or the sequences, if they are full. False if memory runs out."""
     if machine.sequences.count >= machine.sequences.capacity:
         if not reserve(cython.address(machine.sequences), 1, cython.sizeof(Sequence)):
             return False
@@ -561,7 +561,7 @@ def more_rows(machine):
 def sort_sequence(machine, sequence):
     """Sort the rows of a sequence whose addresses decrease, as assemblers with .org write them.
 
-    Rows of equal address keep their order. False if there is no memory.
+    Rows of equal address keep their order. False if memory runs out.
     """
     count: cython.Py_ssize_t = sequence.stop - sequence.first
     index: cython.Py_ssize_t
@@ -598,7 +598,7 @@ def sort_sequence(machine, sequence):
 
 
 def sort_sequences(sequences, count):
-    """Sort sequences by their ends; equal ones keep their order. False if there is no memory."""
+    """Sort sequences by their ends; equal ones keep their order. False if memory runs out."""
     index: cython.Py_ssize_t = 1
     while index < count and sequences[index - 1].end <= sequences[index].end:
         index += 1
@@ -860,7 +860,7 @@ class LineProgramReader:
         return DONE
 
     def _define_file(self):
-        """Execute DW_LNE_define_file: a name, a directory, a time, a size. False if there is no memory.
+        """Execute DW_LNE_define_file: a name, a directory, a time, a size. False if memory runs out.
 
         An unreadable one is a file without a name.
         """
@@ -908,7 +908,7 @@ class LineProgramReader:
         return DONE if sort_sequences(sequences, program.sequence_count) else NO_MEMORY
 
     def _number_files(self, program, comp_dir):
-        """Assign numbers to the files that rows, scopes and starts use. False if there is no memory."""
+        """Assign numbers to the files that rows, scopes and starts use. False if memory runs out."""
         tables = cython.address(self._tables)
         used = self._machine.used.items
         index: cython.Py_ssize_t

@@ -83,7 +83,7 @@ def is_qualified(language):
 
 
 def remember_plain(names, key, name):
-    """Return a reference to be replaced by the qualified name; the plain name if there is no memory."""
+    """Return a reference to be replaced by the qualified name; the plain name if memory runs out."""
     if not push_u64(cython.address(names.plain), key):
         return name
     return PLAIN | cython.cast(u64, names.plain.count - 1)

@@ -800,7 +800,7 @@ class RowClipper:
         release(cython.address(self.spans))
 
     def _reserve(self, more):
-        """Reserve `more` rows. False if there is no memory."""
+        """Reserve `more` rows. False if memory runs out."""
         return self.vaddr.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
 
     def _add_span(self, start, end):

@@ -339,7 +339,7 @@ class VariableReader:
             raise MemoryError
 
     def below(self, unit, offset, mode, firsts, seconds, around):
-        """Walk the DIEs below a DIE for `children`, `scopes` or `calls`. False if there is no memory."""
+        """Walk the DIEs below a DIE for `children`, `scopes` or `calls`. False if memory runs out."""
         level: u64 = 0
         work: cython.Py_ssize_t = 0
         start: u64 = offset
@@ -414,7 +414,7 @@ class VariableReader:
     def walk(self, unit, offset, mode, vaddr, starts, ends, offsets):
         """Walk functions and inlined calls from an offset to the end of the unit, or of the DIE (CHAIN).
 
-        Returns the last DIE that covers a vaddr, which is the innermost; NO_MEMORY if there is no memory.
+        Returns the last DIE that covers a vaddr, which is the innermost; NO_MEMORY if memory runs out.
         Appends start and offset of each of these (CHAIN), or every function with its ranges (FUNCTIONS).
         """
         last: u64 = 0
@@ -469,7 +469,7 @@ class VariableReader:
         return cursor.table != cython.NULL
 
     def of_unit(self, unit, addresses, offsets):
-        """Append the variables of a unit that have an address. False if there is no memory."""
+        """Append the variables of a unit that have an address. False if memory runs out."""
         vaddr: u64 = 0
         cursor: DieCursor
         if not self.begin_walk(unit, unit[DIE], cython.address(cursor)):

@@ -48,7 +48,7 @@ class GsymFunctions:
         self.first_damaged = -1
 
     def _scope(self, vaddr, end, depth, name, file, line):
-        """Append a scope. False without memory."""
+        """Append a scope. False if memory runs out."""
         if not (
             self.vaddr.reserve(1)
             and self.end.reserve(1)

@@ -40,7 +40,7 @@ FIRST_SHIM_OWNER = cython.declare(cython.uchar, 3)
 @cython.nogil
 @cython.exceptval(check=False)
 def push_row(column: Column, row: cython.p_ulonglong, count: cython.Py_ssize_t) -> cython.bint:
-    """Append numbers to a column. False if there is no memory."""
+    """Append numbers to a column. False if memory runs out."""
     index: cython.Py_ssize_t
     if not column.reserve(count):
         return False
@@ -292,7 +292,7 @@ class FrameWalker(StoppedReader):
         return push_row(self.interpreters, cython.address(row[0]), INTERPRETER_FIELDS)
 
     def add_state(self, address, interpreter):
-        """Walk a thread state if it is wanted. False if there is no memory."""
+        """Walk a thread state if it is wanted. False if memory runs out."""
         thread_id: cython.ulonglong = 0
         native_id: cython.ulonglong = 0
         first: cython.ulonglong = self.frames.vector.count // FRAME_FIELDS
@@ -481,7 +481,7 @@ class FrameWalker(StoppedReader):
         return value - start
 
     def keep_code(self, code):
-        """Keep the head of a code object that was not kept before. False if there is no memory."""
+        """Keep the head of a code object that was not kept before. False if memory runs out."""
         data: cython.uchar[512]
         slot: cython.ulonglong = (code * WHENCE_GOLDEN) >> 52
         size: cython.Py_ssize_t = self.layout[LAYOUT_HEADER]

@@ -549,7 +549,7 @@ class ModuleReader:
     def put_row(
         self, rows: cython.pointer(Vector), rva: cython.uint, file: cython.uint, line: cython.uint, column: cython.uint
     ) -> cython.bint:
-        """Append a row. False if there is no memory."""
+        """Append a row. False if memory runs out."""
         row: cython.pointer(Row) = cython.cast(cython.pointer(Row), push(rows, cython.sizeof(Row)))
         if row == cython.NULL:
             self.no_memory = True
@@ -1011,7 +1011,7 @@ class ModuleReader:
     def add_link(
         self, site: cython.int, file: cython.uint, line: cython.uint, column: cython.uint, below: cython.int
     ) -> cython.int:
-        """Add a link and return its number; -1 if the budget is spent, or there is no memory."""
+        """Add a link and return its number; -1 if the budget is spent, or memory runs out."""
         if self.budget <= 0:
             return -1
         self.budget -= 1
@@ -1035,7 +1035,7 @@ class ModuleReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def lay_pieces(self, cells: cython.Py_ssize_t) -> cython.bint:
-        """Lay the pieces over the cells. False if the budget is spent, or there is no memory."""
+        """Lay the pieces over the cells. False if the budget is spent, or memory runs out."""
         pieces: cython.pointer(Piece) = cython.cast(cython.pointer(Piece), self.pieces.items)
         sites: cython.pointer(Site) = cython.cast(cython.pointer(Site), self.sites.items)
         index: cython.Py_ssize_t
@@ -1145,7 +1145,7 @@ class ModuleReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def out_row(self, row: cython.pointer(Row), rva: cython.uint) -> cython.bint:
-        """Append a row to the columns, from `rva` on. False if there is no memory."""
+        """Append a row to the columns, from `rva` on. False if memory runs out."""
         if not (
             self.row_vaddr.push_u64(self.base + rva)
             and self.row_file.push_u32(row.file)

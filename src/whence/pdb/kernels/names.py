@@ -184,7 +184,7 @@ class FunctionNames:
         return text_at(data, 8, size)
 
     def name_of(self, id):
-        """Return the reference of the name of a function's id; 0 if it has none, or there is no memory."""
+        """Return the reference of the name of a function's id; 0 if it has none, or memory runs out."""
         size: cython.Py_ssize_t = 0
         data: cython.p_const_uchar = self.ids.record(id, cython.address(size))
         if data == cython.NULL:
@@ -214,7 +214,7 @@ class FunctionNames:
         return ref
 
     def add(self, scope, name):
-        """Append a name with its scope and return its reference; 0 for no name, or if there is no memory."""
+        """Append a name with its scope and return its reference; 0 for no name, or if memory runs out."""
         offset: cython.Py_ssize_t = self.text.vector.count
         size: cython.Py_ssize_t = scope.size + name.size + 3
         if name.data == cython.NULL or name.size == 0 or offset > MOST_TEXT - size or not self.text.reserve(size):

@@ -84,7 +84,7 @@ class Copies:
             raise MemoryError
 
     def _add(self, state, registers, big):
-        """Add the registers and the stack copy of a sample. False if there is no memory."""
+        """Add the registers and the stack copy of a sample. False if memory runs out."""
         index: cython.Py_ssize_t
         start: cython.ulonglong = u64(state.registers + 8 * registers[1], big)
         if not (

@@ -279,7 +279,7 @@ class Records:
         return missing
 
     def _join(self, waiting, index, missing):
-        """Append its deferred user stack to the stack of a waiting sample. False if there is no memory."""
+        """Append its deferred user stack to the stack of a waiting sample. False if memory runs out."""
         stack: cython.p_uint = u32s(self.sample_stack) + self.waiting_sample.items[waiting]
         cookie: cython.ulonglong = self.waiting_cookie.items[waiting]
         thread: cython.ulonglong = self.waiting_thread.items[waiting]
@@ -500,7 +500,7 @@ class Records:
         return data if data <= end else cython.NULL
 
     def _keep_sample(self, sample):
-        """Add a sample, or a sample for each counter that it read. False if there is no memory."""
+        """Add a sample, or a sample for each counter that it read. False if memory runs out."""
         if self.timeless:
             self.clock += 1
         if not sample.described.sample_type & c.HAS_TIME:
@@ -624,7 +624,7 @@ class Records:
             count -= 1
 
     def _add_place(self, address, mode):
-        """Return the number of a place, which may be new; -1 if there is no memory."""
+        """Return the number of a place, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.place_index)
         hash: cython.ulonglong = mix(address ^ (cython.cast(cython.ulonglong, mode) << 60), self.seed)
         number: cython.Py_ssize_t = self.place_address.vector.count
@@ -672,7 +672,7 @@ class Records:
         return True
 
     def _add_stack(self, pid):
-        """Return the number of the stack in `chain` of a process, which may be new; -1 if there is no memory."""
+        """Return the number of the stack in `chain` of a process, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.stack_index)
         hash: cython.ulonglong = self._chain_hash() ^ pid
         hash = mix(hash ^ (cython.cast(cython.ulonglong, self.depth) << 40), self.seed)
@@ -696,7 +696,7 @@ class Records:
     # other records
 
     def _add_text(self, data, size):
-        """Return the number of a text, which may be new; -1 if there is no memory."""
+        """Return the number of a text, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.texts.index)
         hash: cython.ulonglong = mix_bytes(data, size, self.seed)
         number: cython.Py_ssize_t = self.texts.end.count - 1
@@ -712,7 +712,7 @@ class Records:
         return number
 
     def _add_map(self, start, size, offset, name, about, flags):
-        """Return the number of a map, which may be new; -1 if there is no memory."""
+        """Return the number of a map, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.map_index)
         hash: cython.ulonglong = mix(mix(start, self.seed) ^ offset, self.seed)
         hash = mix(hash ^ name ^ size, self.seed)
@@ -749,7 +749,7 @@ class Records:
         )
 
     def _add_numbered_step(self, time, kind, thread, number):
-        """Add a step about a map or a text. False if its number is -1, or there is no memory."""
+        """Add a step about a map or a text. False if its number is -1, or memory runs out."""
         return number >= 0 and self._add_step(time, kind, thread, cython.cast(cython.ulonglong, number))
 
     def _read_trailer(self, kind, data, end, trailer):
@@ -816,7 +816,7 @@ class Records:
         return self.lost_count.push_u64(count) and self.lost_time.push_u64(time) and self.lost_thread.push_u64(thread)
 
     def _read_comm(self, misc, data, end, time):
-        """Read the name of a thread. False if there is no memory."""
+        """Read the name of a thread. False if memory runs out."""
         thread: cython.ulonglong = thread_at(data, self.big)
         name: cython.Py_ssize_t = self._add_text(data + 8, text_size(data + 8, end))
         if misc & c.COMM_IS_EXEC and not self._add_numbered_step(time, c.STEP_EXEC, thread, 0):
@@ -824,7 +824,7 @@ class Records:
         return self._add_numbered_step(time, c.STEP_COMM, thread, name)
 
     def _read_ksymbol(self, data, end, time):
-        """Read a kernel symbol: u64 address, u32 size, u16 type, u16 flags, name. False if there is no memory."""
+        """Read a kernel symbol: u64 address, u32 size, u16 type, u16 flags, name. False if memory runs out."""
         big: cython.bint = self.big
         name: cython.Py_ssize_t = self._add_text(data + 16, text_size(data + 16, end))
         number: cython.Py_ssize_t = -1
@@ -836,7 +836,7 @@ class Records:
         return self._add_numbered_step(time, c.STEP_UNMAP if is_removed else c.STEP_MAP, KERNEL_THREAD, number)
 
     def _read_deferred(self, data, end, thread):
-        """Read the user part of a call chain: u64 cookie, u64 count, entries. False if there is no memory."""
+        """Read the user part of a call chain: u64 cookie, u64 count, entries. False if memory runs out."""
         count: cython.ulonglong = u64(data + 8, self.big)
         if count > cython.cast(cython.ulonglong, end - data - 16) >> 3:
             self.damaged += 1
@@ -855,7 +855,7 @@ class Records:
         )
 
     def _read_map(self, kind, misc, data, end, time):
-        """Read a map (MMAP, MMAP2). False if there is no memory."""
+        """Read a map (MMAP, MMAP2). False if memory runs out."""
         big: cython.bint = self.big
         fixed: cython.Py_ssize_t = 32 if kind == c.MMAP else 32 + c.MMAP2_ABOUT + 8
         mode: cython.int = misc & c.MODE

@@ -248,7 +248,7 @@ class Replay:
         return self._stack()
 
     def _push(self, location):
-        """Append a location to `scratch`. False if it is -1, or there is no memory."""
+        """Append a location to `scratch`. False if it is -1, or memory runs out."""
         return location >= 0 and push_u32(cython.address(self.scratch), cython.cast(cython.uint, location))
 
     def maps_of(self, pid: cython.uint) -> list:
@@ -275,7 +275,7 @@ class Replay:
         return extents
 
     def _add(self, sample, stack):
-        """Add a sample with its stack. False if there is no memory."""
+        """Add a sample with its stack. False if memory runs out."""
         thread: cython.ulonglong = u64s(self.records.sample_thread)[sample]
         period: cython.ulonglong = min(u64s(self.records.sample_period)[sample], MAX_VALUE)
         labels: cython.Py_ssize_t = self._labels(thread, u32s(self.records.sample_cpu)[sample])
@@ -299,7 +299,7 @@ class Replay:
         return cython.cast(cython.pointer[Node], self.nodes.items) + node
 
     def _process(self, pid):
-        """Return the row of a process, which may be new; -1 if there is no memory."""
+        """Return the row of a process, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.process_index)
         row: cython.Py_ssize_t = find_u32(index, self.processes.items, cython.sizeof(Process), pid, self.seed)
         if row >= 0:
@@ -318,7 +318,7 @@ class Replay:
         return self.processes.count - 1 if insert(index, mix(pid, self.seed), self.processes.count - 1) else -1
 
     def _thread(self, thread):
-        """Return the row of a thread, which may be new; -1 if there is no memory."""
+        """Return the row of a thread, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.thread_index)
         row: cython.Py_ssize_t = find_u64(index, self.threads.items, cython.sizeof(Thread), thread, self.seed)
         if row >= 0:
@@ -582,7 +582,7 @@ class Replay:
     # locations, stacks and labels
 
     def _locate(self, place, pid, process):
-        """Return the present location of a place; -1 if there is no memory."""
+        """Return the present location of a place; -1 if memory runs out."""
         address: cython.ulonglong = u64s(self.records.place_address)[place]
         mode: cython.uint = u8s(self.records.place_mode)[place]
         if mode == c.IN_USER:
@@ -593,7 +593,7 @@ class Replay:
         return self._location(c.NO_NUMBER, OTHER_MODES | mode, address)
 
     def _locate_user(self, address, pid, process):
-        """Return the present location of an address in user code; -1 if there is no memory."""
+        """Return the present location of an address in user code; -1 if memory runs out."""
         node: cython.uint = self._find(self._row(process).root, address)
         if node == 0 and self._row(process).old_root:
             node = self._find(self._row(process).old_root, address)
@@ -610,7 +610,7 @@ class Replay:
         return u32s(self.records.map_flags)[self._node(node).map]
 
     def _location(self, map, pid, address):
-        """Return the number of a location, which may be new; -1 if there is no memory."""
+        """Return the number of a location, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.location_index)
         hash: cython.ulonglong = mix(address ^ mix(pid ^ map, self.seed), self.seed)
         number: cython.Py_ssize_t = self.location_map.vector.count
@@ -632,7 +632,7 @@ class Replay:
         return number
 
     def _stack(self):
-        """Return the number of the stack in `scratch`, which may be new; -1 if there is no memory."""
+        """Return the number of the stack in `scratch`, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.stack_index)
         size: cython.size_t = 4 * self.scratch.count
         hash: cython.ulonglong = mix_bytes(cython.cast(cython.p_uchar, self.scratch.items), size, self.seed)
@@ -653,7 +653,7 @@ class Replay:
         return number if insert(index, hash, number) else -1
 
     def _resolve(self, stack, process):
-        """Return the present stack of a recorded stack, cached until maps change; -1 if there is no memory."""
+        """Return the present stack of a recorded stack, cached until maps change; -1 if memory runs out."""
         now: cython.ulonglong = max(self._row(process).epoch, self._row(self.kernel).epoch)
         first: cython.p_ulonglong = u64s(self.records.stack_first)
         items: cython.p_uint = u32s(self.records.stack_item)
@@ -672,7 +672,7 @@ class Replay:
         return number
 
     def _labels(self, thread, cpu):
-        """Return the number of a label set: thread, its present name, CPU. -1 if there is no memory."""
+        """Return the number of a label set: thread, its present name, CPU. -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.set_index)
         row: cython.Py_ssize_t = self._thread(thread)
         if row < 0:
@@ -703,7 +703,7 @@ class Replay:
         return number
 
     def _sample(self, stack, labels, event, period):
-        """Add a sample to its equals. Return their row, which may be new; -1 if there is no memory."""
+        """Add a sample to its equals. Return their row, which may be new; -1 if memory runs out."""
         index: cython.pointer[HashIndex] = cython.address(self.sample_index)
         hash: cython.ulonglong = self._triple_hash(stack, labels, event)
         periods: cython.p_ulonglong = u64s(self.sample_period)
@@ -764,7 +764,7 @@ def grouped(samples: Column, keys: Column) -> tuple:
 @cython.cfunc
 @cython.exceptval(check=False)
 def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
-    """Sort the rows of a column of numbers, keeping the order of equal numbers. False if there is no memory."""
+    """Sort the rows of a column of numbers, keeping the order of equal numbers. False if memory runs out."""
     count: cython.Py_ssize_t = keys.vector.count
     row: cython.Py_ssize_t
     other: cython.p_uint = cython.cast(cython.p_uint, malloc(4 * (count + 1)))

@@ -54,7 +54,7 @@ class Sweep:
         free(self._u32s)
 
     def _reserve(self, scopes, rows, groups):
-        """Reserve the worst case; pages that are never written cost nothing. False if there is no memory."""
+        """Reserve the worst case; pages that are never written cost nothing. False if memory runs out."""
         if (
             self._u32s != cython.NULL
             and scopes <= self._most_scopes

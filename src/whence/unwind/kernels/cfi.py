@@ -467,7 +467,7 @@ class CfiTable:
         return low > 0 and entry.start < self.code_end[low - 1]
 
     def scan(self):
-        """Read the heads of all records, once. False if there is no memory."""
+        """Read the heads of all records, once. False if memory runs out."""
         offset: cython.ulonglong = 0
         item: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.entries.count
