@@ -16,6 +16,7 @@ import pytest
 import whence
 from tests.helpers.live import until
 from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
+from tests.helpers.schemas import conforms
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
 from whence.server.access import make_token
@@ -45,6 +46,8 @@ def test_lines_of_addresses_are_answered_by_frames_or_reasons_in_order(
     ]  # fmt: skip
     assert out[0]["frames"][-1]["file"] == source
     assert out[3]["reason"]
+    for item in out:
+        conforms("served", item)
 
 
 def rows_of(answer: bytes) -> list[dict[str, Any]]:
@@ -92,7 +95,9 @@ def test_an_answer_of_more_bytes_than_allowed_is_413(place: Path, files: Files) 
 
 @pytest.mark.parametrize("headers", [{"Content-Encoding": "br"}, {"Content-Type": "image/png"}])
 def test_a_body_of_another_kind_is_415(client: TestClient, headers: dict[str, str]) -> None:
-    assert client.post("/symbolize", content=b"{}", headers=headers).status_code == 415
+    answer = client.post("/symbolize", content=b"{}", headers=headers)
+    assert answer.status_code == 415
+    conforms("error", answer.json())
 
 
 def test_a_malformed_arrow_stream_is_400_and_a_stream_without_columns_422(client: TestClient) -> None:

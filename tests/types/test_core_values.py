@@ -17,6 +17,7 @@ from tests.helpers.cores import core_of
 from tests.helpers.gdb_values import Compared, compared, gdb_frames
 from tests.helpers.golang import environment, goroot
 from tests.helpers.programs import folder
+from tests.helpers.schemas import conforms
 from whence.symbolize import Stack
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -150,7 +151,9 @@ def test_the_command_prints_variables_in_each_form() -> None:
     gdb = run("core", core, "--locals", "--style", "gdb")
     assert " in outer (first=5, second=17, third=0x" in gdb
     assert "        matrix = {{1, 2, 3}, {4, 5, 6}}\n" in gdb
-    frames = json.loads(run("core", core, "--locals", "--json").splitlines()[0])["frames"]
+    stack = json.loads(run("core", core, "--locals", "--json").splitlines()[0])
+    conforms("stack", stack)
+    frames = stack["frames"]
     (depth,) = (frame for frame in frames if frame["function"] == "depth")
     values = {variable["name"]: variable for variable in depth["variables"]}
     assert values["matrix"]["content"] == [[1, 2, 3], [4, 5, 6]]

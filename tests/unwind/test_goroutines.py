@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -16,6 +17,7 @@ import whence
 from tests.helpers.cores import CORE_PATTERN
 from tests.helpers.golang import BY_HAND, VERSIONS, build
 from tests.helpers.live import states, until
+from tests.helpers.schemas import conforms
 from whence._base.errors import ElfError
 from whence.cli.goroutines import printed, state_words
 from whence.cli.main import main
@@ -101,6 +103,8 @@ def test_goroutines_of_a_live_program_are_those_that_go_prints(
     try:
         found = whence.Process(child.pid).goroutines(system=True)
         main(["pid", str(child.pid), "--stop", "--goroutines"])
+        printed_lines = capsys.readouterr().out
+        main(["pid", str(child.pid), "--stop", "--goroutines", "--json"])
         child.send_signal(signal.SIGQUIT)
         _, text = child.communicate(timeout=60)
     finally:
@@ -111,7 +115,8 @@ def test_goroutines_of_a_live_program_are_those_that_go_prints(
     assert by_whence(found, system=True) == expected  # a signal shows the runtime's own, too
     assert found.problems == []
     assert {one.end for one in found.goroutines} == {End.COMPLETE}
-    printed_lines = capsys.readouterr().out
+    for line in capsys.readouterr().out.splitlines():
+        conforms("goroutine", json.loads(line))
     assert re.search(r"^200 goroutines \[.*\]: \d+, ", printed_lines, re.MULTILINE)
 
 

@@ -139,7 +139,9 @@ def unit_json(view: UnitView) -> Iterator[str]:
     for scope in view.scopes():
         call = {"call_file": scope.call_file, "call_line": scope.call_line} if scope.depth else {}
         tag = "inlined_subroutine" if scope.depth else "subprogram"
-        fields = {"tag": tag, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
+        fields = {
+            "tag": tag, "start": hex(scope.start), "end": hex(scope.end), "depth": scope.depth, "name": scope.name
+        }  # fmt: skip
         yield json.dumps(fields | call)
     for row in view.rows():
-        yield json.dumps({"vaddr": row.vaddr, "file": row.file, "line": row.line})
+        yield json.dumps({"vaddr": hex(row.vaddr), "file": row.file, "line": row.line})
