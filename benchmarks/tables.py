@@ -117,6 +117,7 @@ def plain(results: Results, titles: Mapping[str, str]) -> str:
 
 STACKS = {
     "every stack of a core": "every stack of the core",
+    "every variable of a core": "every variable of the core",
     "every stack of a live process": "every stack of the process",
 }
 GO_JOBS = ("read every event", "columns (Go reads events)", "wire to text", "text to wire")

@@ -1,6 +1,7 @@
 """The user's moment: a core of 1 GB with 100 threads, and a live process of 200 threads; every thread's stack.
 
-Whole processes; the peers are gdb (`thread apply all bt`) and eu-stack over the same core and the same process. The
+Of the core also with the variables of every frame. Whole processes; the peers are gdb (`thread apply all bt`, and `bt
+full` for variables) and eu-stack over the same core and the same process. The
 program is this Python, each of whose threads has called itself through C a dozen times. BENCH_MEGABYTES changes the
 size of the core's memory, BENCH_PEERS=1 has eu-stack read the core, too.
 """
@@ -50,9 +51,9 @@ def started(threads: int, megabytes: int, folder: str) -> subprocess.Popen[bytes
     return child
 
 
-def gdb(*words: str) -> list[str]:
+def gdb(*words: str, command: str = "bt") -> list[str]:
     settings = ["-iex", "set debuginfod enabled off"]
-    return ["gdb", "-batch", "-nx", *settings, "-ex", "thread apply all bt", *words]
+    return ["gdb", "-batch", "-nx", *settings, "-ex", f"thread apply all {command}", *words]
 
 
 def run() -> None:
@@ -71,6 +72,10 @@ def run() -> None:
             if tool("eu-stack") and os.environ.get("BENCH_PEERS"):  # it takes a minute and more
                 commands["eu-stack"] = ["eu-stack", "-n", "0", "--core", core]
             report("every stack of the core", processes(commands, RUNS))
+            commands = {"whence": [WHENCE, "core", core, "--locals"]}
+            if tool("gdb"):
+                commands["gdb"] = gdb(sys.executable, core, command="bt full")
+            report("every variable of the core", processes(commands, RUNS))
         else:
             print("no core was left: core_pattern leads elsewhere")
         child = started(LIVE_THREADS, 1, folder)

@@ -14,7 +14,6 @@ from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import symbolizer_of
 from whence.cli.source_options import add_source_options, sources_of
-from whence.crashes import ReportOptions, crash_report, report_page, report_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -63,6 +62,8 @@ def check_report_options(options: Namespace) -> None:
 
 def write_report(core: Core, options: Namespace, tids: list[int] | None) -> int:
     """Write the report, and a line about it to stderr. Return the exit code."""
+    from whence.crashes import ReportOptions, crash_report
+
     output = options.output or "-"
     form = by_ending(output, ENDINGS, "a report") if output != "-" else ""
     form = form or (JSON if options.json else TEXT)
@@ -87,6 +88,8 @@ def write_report(core: Core, options: Namespace, tids: list[int] | None) -> int:
 
 
 def content_of(report: CrashReport, form: str) -> str:
+    from whence.crashes import report_page, report_text
+
     if form == HTML:
         return report_page(report)
     if form == JSON:

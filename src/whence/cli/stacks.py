@@ -173,7 +173,7 @@ class StackLines:
     """Stacks as text. Lines of equal frames are made once for all threads."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[int, int, FoundBy], list[str]] = {}
+        self._lines: dict[tuple[int, int, FoundBy], tuple[str, list[str]]] = {}
 
     def of(self, stack: Stack) -> Iterator[str]:
         """Yield number, address, location, method and functions of each frame, and why the stack ends."""
@@ -187,12 +187,14 @@ class StackLines:
                 yield interpreted_line(frame)
                 continue
             key = frame.pc, frame.place.address, frame.found_by
-            lines = None if frame.variables else self._lines.get(key)
-            if lines is None:
-                lines = self._lines[key] = frame_lines(frame)
-            head, *functions = lines
+            if key not in self._lines:
+                self._lines[key] = frame_lines(frame)
+            head, functions = self._lines[key]
             yield f"  #{number:<2} {head}"
-            yield from functions
+            for index, line in enumerate(functions):
+                yield line
+                if index < len(frame.variables):
+                    yield from variable_lines(frame.variables[index])
             number += 1
         yield f"  end: {ending(stack)}"
         if stack.interpreter_problem:
@@ -211,16 +213,11 @@ def interpreted_line(frame: NamedFrame) -> str:
     return f"  ?? {Reason.UNREADABLE_FRAME.word}: {plain(frame.place.detail)} [python]"
 
 
-def frame_lines(frame: NamedFrame) -> list[str]:
+def frame_lines(frame: NamedFrame) -> tuple[str, list[str]]:
     """Return address, location and method of a frame in a line, and an indented line for each function."""
     head, *functions = as_lines(frame.place)
     guess = ", a guess" if frame.found_by is FoundBy.SCAN else ""
-    lines = [f"{head} [{frame.found_by}{guess}]"]
-    for index, line in enumerate(functions):
-        lines.append(f"  {line}")
-        if index < len(frame.variables):
-            lines += variable_lines(frame.variables[index])
-    return lines
+    return f"{head} [{frame.found_by}{guess}]", [f"  {line}" for line in functions]
 
 
 def variable_lines(variables: Sequence[Variable]) -> Iterator[str]:

@@ -33,6 +33,7 @@ TYPES_BIT = 1 << TYPES_SHIFT
 FLAGS = ALT_BIT | TYPES_BIT  # of a key
 STEPS = 16  # of a chain of origins, specifications or types
 SPLIT_UNITS_KEPT = 64  # with their files
+DIES_KEPT, ATTRIBUTES_KEPT = 4096, 64  # DIEs with at most so many attributes
 NAME_TIMES, NAME_ALLOWANCE = 8, 16 << 20  # characters of all names, times the file's strings
 WALKED_A_DIE = 64
 MOST_DIES = 1 << 16  # that are read of one function
@@ -75,6 +76,7 @@ class DieReader:
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
         self.read_count = 0  # DIEs that were read or listed
         self._text_left = NAME_TIMES * (len(units.sections.debug_str) + len(units.sections.debug_info)) + NAME_ALLOWANCE
+        self._dies: Lru[int, Die | None] = Lru(DIES_KEPT)  # by key
         self._files: dict[tuple[int, int, int], str] = {}  # by ALT_BIT, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
         self._scopes: dict[tuple[int, int], tuple[array[int], ...]] = {}  # by ALT_BIT and unit
@@ -95,6 +97,14 @@ class DieReader:
 
     def die(self, key: int) -> Die | None:
         """Return the DIE with a key; None if it cannot be read."""
+        if key in self._dies:
+            return self._dies[key]
+        die = self._read(key)
+        if die is None or len(die.attributes) <= ATTRIBUTES_KEPT:
+            self._dies[key] = die
+        return die
+
+    def _read(self, key: int) -> Die | None:
         self.read_count += 1
         reader = self._alt if key & ALT_BIT else self.types if key & TYPES_BIT else self.kernel
         values = None if reader is None else reader.die(key & ~FLAGS)

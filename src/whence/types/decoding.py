@@ -6,7 +6,8 @@ together. What is left out is marked in the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from whence._base.records import Record
@@ -38,8 +39,10 @@ UNSIGNED = (
     constants.DW_ATE_UTF,
 )  # fmt: skip
 INTEGERS = (TypeKind.INTEGER, TypeKind.CHARACTER, TypeKind.BOOLEAN)
-LARGEST_INTEGER = 16  # bytes
 TOO_MANY = "the process has too many values"
+SCALARS_KEPT, ARRAYS_KEPT = 4096, 256  # with the texts that pointers point to
+FORMATS = {1: "b", 2: "h", 4: "i", 8: "q"}  # of signed integers
+POINTER_SIZES = (4, 8)
 
 
 class Limits(Record, frozen=True):
@@ -94,6 +97,8 @@ class Decoder:
         self.parts_left = 0
         self._virtual_bases: set[tuple[int, int]] = set()  # key and address of those shown of the variable
         self.surroundings: Surroundings | None = None  # of the variable that is being decoded
+        self._scalars: dict[tuple[Type, int], Value] = {}
+        self._arrays: dict[tuple[Type, Sequence[int], int], tuple[list[Field], bool, list[str]]] = {}
 
     def decode(self, type: Type, storage: Storage, surroundings: Surroundings | None = None) -> Value:
         """Return the value of a variable."""
@@ -151,7 +156,7 @@ class Decoder:
         size = plain.size or 0
         if not 0 < size <= 16:
             raise NoValue(f"an integer of {size:,} bytes")
-        return self.integer(type, self.number(storage, size, signed=plain.encoding not in UNSIGNED))
+        return self.scalar(type, self.number(storage, size, signed=plain.encoding not in UNSIGNED))
 
     def integer(self, type: Type, value: int) -> Value:
         """Return an integer as its type shows it."""
@@ -200,13 +205,23 @@ class Decoder:
     # pointers
 
     def _pointer(self, type: Type, storage: Storage, depth: int) -> Value:
-        if type.plain.size not in (4, 8, None):
+        if type.plain.size not in (*POINTER_SIZES, None):
             raise NoValue(f"a pointer of {type.plain.size:,} bytes")
         if type.plain.language is Language.GO and (shown := self._container(self, type, storage, depth)) is not None:
             return shown
-        return self.pointer(type, self.number(storage, type.plain.size or self.bits // 8), depth)
+        return self.scalar(type, self.number(storage, type.plain.size or self.bits // 8))
 
-    def pointer(self, type: Type, address: int, depth: int) -> Value:
+    def scalar(self, type: Type, number: int) -> Value:
+        """Return a pointer or an integer by its number."""
+        key = type, number
+        if key not in self._scalars:
+            if len(self._scalars) >= SCALARS_KEPT:
+                self._scalars.clear()
+            is_pointer = type.plain.kind is TypeKind.POINTER
+            self._scalars[key] = self.pointer(type, number) if is_pointer else self.integer(type, number)
+        return self._scalars[key]
+
+    def pointer(self, type: Type, address: int) -> Value:
         """Return a pointer, with the text that it points to, or the name of the function or object there."""
         target = type.plain.target
         text = f"{address:#x}"
@@ -473,27 +488,50 @@ class Decoder:
         limit = self.limits.elements
         storage = storage.fetched(min(count * stride, self.limits.size))
         index = written = 0
-        is_integer = element.plain.kind in INTEGERS and 0 < stride <= LARGEST_INTEGER
+        numbers = self._numbers(element, storage, min(count, 4 * limit), stride)
+        key = element, numbers, count
+        if numbers and key in self._arrays:
+            self.spend(1)
+            return self._arrays[key]
         while index < count and written < limit:
-            part = storage.part(index * stride)
-            value = self.value(element, part, depth + 1) if not is_integer else self._element(element, part, stride)
-            equal = self._equal(part, min(count - index, self.limits.size // max(1, stride)), stride)
+            if index < len(numbers):
+                value, equal = self._number_element(element, numbers[index]), row_length(numbers, index)
+            else:
+                part = storage.part(index * stride)
+                value = self.value(element, part, depth + 1)
+                equal = self._equal(part, min(count - index, self.limits.size // max(1, stride)), stride)
             fields += [Field("", value)] * min(equal, limit - len(fields))
             texts += [value.text] * equal
             index += equal
             written += min(equal, REPEATS)
             if self.parts_left < 0 or self.budget.left < 0:
                 break
+        else:
+            if numbers and len(texts) <= len(numbers):
+                if len(self._arrays) >= ARRAYS_KEPT:
+                    self._arrays.clear()
+                self._arrays[key] = fields, index < count, texts
         return fields, index < count, texts
 
-    def _element(self, type: Type, storage: Storage, size: int) -> Value:
-        """Return an element that is an integer."""
+    def _numbers(self, element: Type, storage: Storage, count: int, size: int) -> Sequence[int]:
+        """Return elements that are integers or pointers by their numbers; () for others, or if some have no value."""
+        plain = element.plain
+        is_pointer = plain.kind is TypeKind.POINTER and plain.language is not Language.GO and size in POINTER_SIZES
+        if size != plain.size or size not in FORMATS or not (is_pointer or plain.kind in INTEGERS):
+            return ()
+        try:
+            data = storage.read(count * size)
+        except NoValue:
+            return ()
+        form = FORMATS[size].upper() if is_pointer or plain.encoding in UNSIGNED else FORMATS[size]
+        return struct.unpack(f"{'<' if self.order == 'little' else '>'}{count}{form}", data)
+
+    def _number_element(self, type: Type, number: int) -> Value:
         try:
             self.spend(1)
-            data = storage.read(size)
         except NoValue as error:
             return self.missing(type, str(error))
-        return self.integer(type, int.from_bytes(data, self.order, signed=type.plain.encoding not in UNSIGNED))
+        return self.scalar(type, number)
 
     def _equal(self, storage: Storage, count: int, stride: int) -> int:
         """Return how many elements from the start have the same bytes, if they are more than REPEATS; otherwise 1."""
@@ -527,6 +565,16 @@ def structure_text(fields: list[Field]) -> str:
     if all(field.is_base for field in fields):
         parts.append("<No data fields>")
     return "{" + ", ".join(parts) + "}"
+
+
+def row_length(numbers: Sequence[int], index: int) -> int:
+    """Return how many numbers from an index are equal, if they are more than REPEATS; otherwise 1."""
+    first, end = numbers[index], index + REPEATS
+    if end >= len(numbers) or numbers[end] != first or any(number != first for number in numbers[index:end]):
+        return 1
+    while end < len(numbers) and numbers[end] == first:
+        end += 1
+    return end - index
 
 
 def is_text(type: Type) -> bool:

@@ -55,6 +55,7 @@ GO_TYPE_TAGS = frozenset({
     constants.DW_TAG_base_type, constants.DW_TAG_structure_type, constants.DW_TAG_pointer_type,
     constants.DW_TAG_typedef, constants.DW_TAG_array_type, constants.DW_TAG_subroutine_type,
 })  # fmt: skip
+CHECKED_EVERY = 16  # variables, after which the work done is compared with its limit
 EXPRESSIONS = 256  # that one variable needs: its location, bounds, values in callers
 TAIL_CALLS = 16  # functions that are followed along tail calls
 FUNCTION_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
@@ -62,7 +63,6 @@ CALL_VALUES = (constants.DW_AT_call_value, constants.DW_AT_GNU_call_site_value)
 CALL_TARGETS = (constants.DW_AT_call_target, constants.DW_AT_GNU_call_site_target)
 CALL_ORIGINS = (constants.DW_AT_call_origin, constants.DW_AT_abstract_origin)
 CALL_PARAMETERS = (constants.DW_AT_call_parameter, constants.DW_AT_abstract_origin)
-PARAMETER_TAGS = (constants.DW_TAG_call_site_parameter, constants.DW_TAG_GNU_call_site_parameter)
 
 
 class FileValues:
@@ -267,8 +267,8 @@ class FrameContext:
         return tuple(tuple(self._variables(scope)) for scope in self.chain)
 
     def _variables(self, scope: FunctionScope) -> Iterator[Variable]:
-        for declared in scope.variables:
-            if self.process.decoder.budget.left < 0 or self.file.is_exhausted:
+        for index, declared in enumerate(scope.variables):
+            if self.process.decoder.budget.left < 0 or (index % CHECKED_EVERY == 0 and self.file.is_exhausted):
                 return
             plan = self.unit.plan(declared, self.vaddr)
             yield Variable(declared.name, plan.type.name, self.value_of(plan), declared.is_argument, declared.line)
@@ -276,6 +276,8 @@ class FrameContext:
     def value_of(self, plan: Plan) -> Value:
         """Return the value of a variable."""
         decoder = self.process.decoder
+        if plan.constant is None and plan.located is None:
+            return decoder.missing(plan.type, OPTIMIZED_OUT)
         self.process.expressions_left = EXPRESSIONS
         try:
             storage = self.storage_of(plan)
@@ -465,7 +467,7 @@ class FrameContext:
             raise NoValue("the value at the entry of an expression is not supported")
         assert self.caller is not None
         dies = self.caller.unit.dies
-        for parameter in parameters_of(self.caller, site):
+        for parameter in self.caller.unit.parameters(site):
             if register_of(dies.block(parameter, constants.DW_AT_location)) == number:
                 return parameter
         return None
@@ -475,7 +477,7 @@ class FrameContext:
         assert self.caller is not None
         if self.caller.unit is not self.unit:
             return None
-        for parameter in parameters_of(self.caller, site):
+        for parameter in self.caller.unit.parameters(site):
             if any(parameter.reference(name) == key for name in CALL_PARAMETERS):
                 return parameter
         return None
@@ -495,11 +497,10 @@ class FrameContext:
             key = site.reference(name)
             target = dies.die(key) if key else None
             if target is not None:
-                keys, called = self._names()
-                same_file = caller.unit is self.unit
-                if same_file and keys & {origin.key for origin in dies.origins(target)}:
-                    return True
-                return bool(called) and called == (dies.name(target, FUNCTION_NAMES) or dies.name(target))
+                call = self.function, caller.unit, key
+                if call not in self.unit.called_by:
+                    self.unit.called_by[call] = self._is_function_of(caller.unit, target)
+                return self.unit.called_by[call]
         for name in CALL_TARGETS:
             if name in site.attributes:
                 die, caller._die = caller._die, site
@@ -509,6 +510,13 @@ class FrameContext:
                     caller._die = die
                 return target_address == self._start()
         return False
+
+    def _is_function_of(self, unit: UnitReader, target: Die) -> bool:
+        """Return True if a DIE that a call in a unit refers to is this function."""
+        keys, called = self._names()
+        if unit is self.unit and keys & {origin.key for origin in unit.dies.origins(target)}:
+            return True
+        return bool(called) and called == (unit.dies.name(target, FUNCTION_NAMES) or unit.dies.name(target))
 
     def _start(self) -> int | None:
         die = self.unit.dies.die(self.function)
@@ -545,15 +553,6 @@ class FrameContext:
 
 
 INTEGERS = (TypeKind.INTEGER, TypeKind.CHARACTER, TypeKind.BOOLEAN)
-
-
-def parameters_of(caller: FrameContext, site: Die) -> Iterator[Die]:
-    """Yield the parameters of a call."""
-    for key, tag in caller.unit.dies.below(site):
-        if tag in PARAMETER_TAGS:
-            die = caller.unit.dies.die(key)
-            if die is not None:
-                yield die
 
 
 def register_of(expression: bytes) -> int | None:

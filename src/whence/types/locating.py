@@ -118,7 +118,18 @@ def locate(expression: bytes, surroundings: Surroundings, *, object_address: int
     if offset is not None:
         address = surroundings.frame_base() + offset & (1 << surroundings.bits) - 1
         return Storage(surroundings.memory, (Piece(None, address),))
+    if len(expression) == 1 and constants.DW_OP_reg0 <= expression[0] <= constants.DW_OP_reg31:
+        surroundings.charge()
+        return Storage(surroundings.memory, (in_register(expression[0] - constants.DW_OP_reg0, surroundings),))
     return _evaluator(expression, surroundings, object_address, 0).locate()
+
+
+def in_register(number: int, surroundings: Surroundings) -> Piece:
+    """Return the piece of an object in a register."""
+    try:
+        return Piece(None, data=surroundings.register_bytes(number))
+    except NoValue as error:
+        return Piece(None, missing=str(error))
 
 
 def frame_offset(expression: bytes) -> int | None:
@@ -234,7 +245,7 @@ class LocationEvaluator(Evaluator):
         elif code in UNARY and self.kinds and self.kinds[-1] is not None:
             self._unary(code)
         elif Operation.REG0 <= code <= Operation.REG31:
-            self._in_register(code - Operation.REG0)
+            self.piece = in_register(code - Operation.REG0, self.surroundings)
         else:
             super().step(code)
 
@@ -325,9 +336,9 @@ class LocationEvaluator(Evaluator):
 
     def _describe(self, code: int) -> bool:
         """Run an operation that describes a location. False for other operations."""
-        cursor = self.cursor
+        cursor, surroundings = self.cursor, self.surroundings
         if code == constants.DW_OP_regx:
-            self._in_register(cursor.uleb())
+            self.piece = in_register(cursor.uleb(), surroundings)
         elif code == constants.DW_OP_stack_value:
             if not self.stack:
                 raise NoValue("its location expression is damaged: DW_OP_stack_value without a value")
@@ -345,12 +356,6 @@ class LocationEvaluator(Evaluator):
         elif code != constants.DW_OP_GNU_uninit:
             return False
         return True
-
-    def _in_register(self, number: int) -> None:
-        try:
-            self.piece = Piece(None, data=self.surroundings.register_bytes(number))
-        except NoValue as error:
-            self.piece = Piece(None, missing=str(error))
 
     def _end_piece(self, code: int) -> None:
         size = self.cursor.uleb()

@@ -31,6 +31,8 @@ BLOCK_DEPTH = 64
 MOST_CALLS = 1 << 16  # call sites of a function
 FUNCTIONS_KEPT = 1024
 PLANS_KEPT = 1 << 16
+PARAMETER_TAGS = (constants.DW_TAG_call_site_parameter, constants.DW_TAG_GNU_call_site_parameter)
+MOST_PARAMETERS = 256  # of a call
 VARIABLES = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 HEADER_SIZES = {4: 12, 8: 20}  # of .debug_loclists, by the size of its offsets
 NO_VALUE = (kernel.BLOCK, 0, 0)
@@ -83,6 +85,8 @@ class UnitReader:
         self._calls: Lru[int, list[Die]] = Lru(FUNCTIONS_KEPT)
         self._plans: Lru[tuple[int, int], Plan] = Lru(PLANS_KEPT)
         self._definitions: dict[int, int | None] = {}
+        self._parameters: Lru[int, list[Die]] = Lru(FUNCTIONS_KEPT)
+        self.called_by: Lru[tuple[int, UnitReader, int], bool] = Lru(PLANS_KEPT)  # function, caller's reader, call
 
     def chain(self, unit: int, vaddr: int) -> list[FunctionScope]:
         """Return the function of a unit at a vaddr and the calls inlined into it there, innermost first."""
@@ -318,6 +322,13 @@ class UnitReader:
             read = (self.dies.die(offset) for offset in islice(offsets.numbers(), MOST_CALLS))
             self._calls[function] = [die for die in read if die is not None]
         return self._calls[function]
+
+    def parameters(self, site: Die) -> list[Die]:
+        """Return the parameters of a call."""
+        if site.key not in self._parameters:
+            read = (self.dies.die(key) for key, tag in self.dies.below(site) if tag in PARAMETER_TAGS)
+            self._parameters[site.key] = [die for die in islice(read, MOST_PARAMETERS) if die is not None]
+        return self._parameters[site.key]
 
 
 def is_tail_call(site: Die) -> bool:
