@@ -223,6 +223,7 @@ class Pdb:
     features: Sequence[int] = (20140508,)
     named: dict[str, bytes] = field(default_factory=dict)
     omap: bytes = b""
+    further: dict[int, bytes] = field(default_factory=dict)  # more streams, by their index in the optional header
 
     def streams(self) -> list[bytes]:
         """The streams by number."""
@@ -240,6 +241,9 @@ class Pdb:
         if self.omap:
             further[layout.OMAP_FROM_SOURCE] = len(out)
             out.append(self.omap)
+        for index, content in self.further.items():
+            further[index] = len(out)
+            out.append(content)
         listed = []
         for module in self.modules:
             listed.append((module, len(out) if module.symbols or module.lines else 0xFFFF))

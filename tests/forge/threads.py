@@ -49,6 +49,9 @@ class Process:
     def function(self, address: int) -> None:
         return None
 
+    def frame_data(self, address: int) -> None:
+        return None
+
     def calls_main(self, address: int) -> bool:
         return False
 

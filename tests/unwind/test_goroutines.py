@@ -348,6 +348,9 @@ class NoCode:
     def entry_before(self, address: int) -> None:
         return None
 
+    def frame_data(self, address: int) -> None:
+        return None
+
     def calls_main(self, address: int) -> bool:
         return False
 

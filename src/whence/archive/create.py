@@ -229,6 +229,7 @@ def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
     The function table of a PE file and compact unwind information are stored as .eh_frame.
     """
     from whence.unwind.encoding import converted  # most archives have no unwind tables
+    from whence.unwind.frame_data import FRAME_DATA, FrameTable
 
     tables = []
     for name in NAMES.values():
@@ -240,6 +241,9 @@ def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
     rows = converted(elf)
     if rows:
         tables.append(UnwindTable(".eh_frame", 0, rows))
+    frame_data = FrameTable.of_file(elf) or FrameTable.of_file(debug_elf)
+    if frame_data is not None:
+        tables.append(UnwindTable(FRAME_DATA, elf.image_base, frame_data.packed()))
     text = elf.section(".text")
     text_vaddr = text.vaddr if text is not None else 0
     return pack_unwind(elf.machine, elf.bits, elf.order == "big", text_vaddr, tables) if tables else b""

@@ -6,6 +6,8 @@ is `.ra`.
 
 What has no such form is left out, with the whole function if it is the CFA or the return address: expressions of DWARF
 with other operations than sums, products and memory accesses, such as the CFA of PLT stubs.
+
+Frame data of 32-bit x86 programs of Windows is written as STACK WIN records, after the others.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from whence.objects.machines import EM_386, EM_MIPS, EM_X86_64
 from whence.unwind.cfi import CallFrames, Cfa, FrameSection, How, Rule, Target
 from whence.unwind.constants import Operation
 from whence.unwind.encoding import converted
+from whence.unwind.frame_data import FrameTable
 from whence.unwind.registers import MACHINES
 
 TYPE_CHECKING = False
@@ -120,7 +123,7 @@ class StackRules:
 
 
 def stack_records(elf: ObjectFile, debug_elf: ObjectFile, base: int) -> tuple[list[bytes], int]:
-    """Return the STACK CFI records of a file, and the number of functions whose rules have no form.
+    """Return the STACK CFI and STACK WIN records of a file, and the number of functions whose rules have no form.
 
     Addresses are relative to `base`. Functions are those of .eh_frame, and those of .debug_frame, possibly of the debug
     file, that .eh_frame lacks; then those of a PE file's function table or of compact unwind information. There are no
@@ -153,7 +156,11 @@ def stack_records(elf: ObjectFile, debug_elf: ObjectFile, base: int) -> tuple[li
                 formless += 1
         starts |= own
     records.sort()
-    return [record for _, record in records], formless
+    frame_data = FrameTable.of_file(elf) or FrameTable.of_file(debug_elf)
+    windows = (
+        [] if frame_data is None else [f"{record}\n".encode("ascii", "replace") for record in frame_data.records()]
+    )
+    return [record for _, record in records] + windows, formless
 
 
 def section_records(

@@ -1,11 +1,13 @@
 """The chunk UNWD of an archive: unwind tables, so that stacks can be unwound without the binary.
 
     u16 ELF machine · u8 bits (32, 64) · u8 1 for big-endian · u32 number of tables · u64 vaddr of .text
-    for each table: u32 kind (1 .eh_frame, 2 .debug_frame, 3 .sframe) · u32 0 · u64 vaddr · u64 size
+    for each table: u32 kind (1 .eh_frame, 2 .debug_frame, 3 .sframe, 4 .frame_data) · u32 0 · u64 vaddr · u64 size
     the bytes of the tables in order
 
-The tables are sections of the binary, uncompressed; .debug_frame may be from its debug file. They need as much
-space as the rows that they describe (6 bytes of .eh_frame a row in libraries), or less, and lose nothing.
+.frame_data is that of the PDB file of a 32-bit x86 program: u32 number of rows, FRAMEDATA rows of 32 bytes, and the
+programs, ended by zeros; its vaddr is the image base. The other tables are sections of the binary, uncompressed;
+.debug_frame may be from its debug file. They need as much space as the rows that they describe (6 bytes of .eh_frame a
+row in libraries), or less, and lose nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 HEAD: Final = struct.Struct("<HBBIQ")
 TABLE: Final = struct.Struct("<IIQQ")
-NAMES: Final = {1: ".eh_frame", 2: ".debug_frame", 3: ".sframe"}
+NAMES: Final = {1: ".eh_frame", 2: ".debug_frame", 3: ".sframe", 4: ".frame_data"}
 NUMBERS: Final = {name: number for number, name in NAMES.items()}
 PART: Final = "UNWD"
 

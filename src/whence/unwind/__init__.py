@@ -8,6 +8,7 @@
     pdata_x64.py     unwind information of x64: prologues by codes, epilogues by instructions
     pdata_arm64.py   unwind information of arm64, packed or by codes
     stack_cfi.py     STACK CFI records of Breakpad symbol files as rows
+    frame_data.py    frame data of 32-bit x86: of PDB files, STACK WIN records
     compact.py       compact unwind information of Mach-O files as rows
     compact_code.py  prologues and epilogues of functions whose table describes only the body
     encoding.py      rows of any table encoded as .eh_frame, for archives

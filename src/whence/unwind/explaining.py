@@ -71,6 +71,13 @@ class ExplainingUnwinder(Unwinder):
         except DwarfError as error:
             return f"damaged: {error}"
         if row is None:
+            data = self.frame_data(frame)
+            if data is not None and data.effective:
+                return (
+                    f"{data.source}+{data.offset:#x}: frame data of {data.start:#x} to {data.end:#x}, with "
+                    f"{data.params} bytes of parameters, {data.saved} of saved registers, {data.local} of local "
+                    f"variables: {data.effective.strip()}"
+                )
             return f"no CFI for {frame.lookup:#x}: {self.code.why_not(frame.lookup)}"
         return row_text(self.machine, *row)
 

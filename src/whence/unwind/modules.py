@@ -16,13 +16,15 @@ from whence.gopclntab import Pclntab
 from whence.lidia.table import open as open_archive
 from whence.objects.breakpad import BreakpadFile
 from whence.objects.elf import ElfFile
-from whence.objects.machines import EM_ARM
+from whence.objects.machines import EM_386, EM_ARM
 from whence.objects.opening import open_object
+from whence.objects.pdb import PdbFile
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
 from whence.unwind.compact import CompactUnwind
 from whence.unwind.exidx import ExceptionIndex
+from whence.unwind.frame_data import FRAME_DATA, FrameTable
 from whence.unwind.memory import Unreadable
 from whence.unwind.pdata import FunctionTable
 from whence.unwind.sframe import SECTION as SFRAME
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+    from whence.unwind.frame_data import FrameData
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
 
@@ -66,9 +69,11 @@ class Module:
         self.elf = self._open()
         self._archive: Table | None = None
         self._others: list[UnwindSource] | None = None
+        self._frame_data: FrameTable | Literal[False] | None = False
         self._calls_of_main: list[tuple[int, int]] | None = None
         self._arm_functions: list[tuple[int, int]] | None = None
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
+        self.has_code = self.elf is not None
         if self.elf is None and self._archive is None and file.is_image:
             self.elf = self._symbol_file()
         self.mapper = file.mapper
@@ -134,12 +139,12 @@ class Module:
         return CallFrames([])
 
     def _symbol_file(self) -> ObjectFile | None:
-        """Return the Breakpad symbol file of the build-id, whose rules are for offsets in the image."""
+        """Return the Breakpad symbol file or the PDB file of the build-id, whose rules are for offsets in the image."""
         path = self._find(DEBUGINFO) if self.file.build_id else ""
         if path:
             with suppress(OSError, WhenceError):
                 file = open_object(path)
-                if isinstance(file, BreakpadFile):
+                if isinstance(file, BreakpadFile | PdbFile):
                     return file
                 file.close()
         return None
@@ -203,6 +208,23 @@ class Module:
             fde = fde or table.find(vaddr)
         return fde
 
+    def frame_data(self, vaddr: int) -> FrameData | None:
+        """Return the frame data of a vaddr: that of the file itself, of its debug file, or of its archive."""
+        if self._frame_data is False:
+            self._frame_data = self._read_frame_data()
+        return None if self._frame_data is None else self._frame_data.find(vaddr)
+
+    def _read_frame_data(self) -> FrameTable | None:
+        if self.elf is None:
+            tables = self._archive.unwind() if self._archive is not None else None
+            stored = (table for table in tables.tables if table.name == FRAME_DATA) if tables is not None else ()
+            return next((FrameTable.of_archive(memoryview(table.data), table.vaddr) for table in stored), None)
+        table = FrameTable.of_file(self.elf)
+        if table is None and self.elf.machine == EM_386:
+            self._debug_frames()
+            table = FrameTable.of_file(self._debug[0]) if self._debug is not None else None
+        return table
+
     def _debug_frames(self) -> CallFrames | None:
         """Return the tables of the debug file, if the file itself has no debug info."""
         if not self._looked_for_debug:
@@ -212,6 +234,8 @@ class Module:
             if path:
                 with suppress(OSError, WhenceError):
                     elf = open_object(path)
+                    if isinstance(elf, PdbFile):
+                        elf.rebase(self.elf.image_base)
                     self._debug = elf, CallFrames.of_elf(elf)
         return self._debug[1] if self._debug is not None else None
 
@@ -227,7 +251,7 @@ def archived_frames(
         with suppress(DwarfError):
             if table.name == SFRAME:
                 others.append(SFrame(table.data, table.vaddr, tables.bits))
-            else:
+            elif table.name != FRAME_DATA:
                 sections.append(
                     FrameSection(
                         table.data, table.vaddr, name=table.name, target=target,
@@ -378,9 +402,16 @@ class CoreCode:
             return None if fde is None else (fde, self._vdso_bias)
         module, vaddr = self.module_at(address)
         fde = None if module is None else module.fde(vaddr)
-        if fde is None and (module is None or module.elf is None):
+        if fde is None and (module is None or not module.has_code):
             return self._in_loaded_file(index, address)
         return None if fde is None else (fde, address - vaddr)
+
+    def frame_data(self, address: int) -> FrameData | None:
+        module, vaddr = self.module_at(address)
+        data = None if module is None else module.frame_data(vaddr)
+        if data is None:
+            return None
+        return data._replace(start=data.start + address - vaddr, end=data.end + address - vaddr)
 
     def _in_loaded_file(self, index: int, address: int) -> tuple[Fde, int] | None:
         """Return the FDE by the tables in memory of a PE file that is not available itself."""

@@ -5,7 +5,7 @@
 
 A rule is an expression in postfix form: numbers, registers, `.cfa`, + - * / % @ (alignment) and ^ (memory). Addresses
 are relative to the start of the image, as are vaddrs of these files. Functions are read when they are looked up; the
-records of all of them are found by one search. STACK WIN records are not read.
+records of all of them are found by one search. For STACK WIN records see frame_data.py.
 """
 
 from __future__ import annotations

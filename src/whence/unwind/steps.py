@@ -15,6 +15,7 @@ class FoundBy(enum.StrEnum):
     EXIDX = "exidx"  # ARM's exception tables
     PDATA = "pdata"  # the function table of a PE file
     COMPACT = "compact-unwind"  # that of a Mach-O file
+    FRAME_DATA = "frame-data"  # that of a PDB or Breakpad symbol file, for 32-bit x86
     SIGNAL = "signal"  # interrupted by a signal: the kernel saved its registers
     FRAME_POINTER = "frame-pointer"
     INSTRUCTIONS = "instructions"  # by the pops up to a return, or the pushes since the function's start

@@ -5,10 +5,11 @@ The caller of a frame is found by the first of these that applies; the frame rec
     1. code that signal handlers return to, recognized by its bytes
     2. Go's own tables, for Go functions
     3. call frame information: .eh_frame, then .debug_frame
-    4. on x86 and 32-bit ARM, the instructions up to a return, or from the function's start (instructions.py, arm.py)
-    5. for the innermost frame only: a jump to an address without code, the instructions at a function's start and end,
+    4. on 32-bit x86, frame data of PDB and Breakpad symbol files (frame_data.py)
+    5. on x86 and 32-bit ARM, the instructions up to a return, or from the function's start (instructions.py, arm.py)
+    6. for the innermost frame only: a jump to an address without code, the instructions at a function's start and end,
        and, in a function that saved nothing, a return address after a call of that function
-    6. the frame pointer or the back chain, if it points into the stack and its return address follows a call or, in
+    7. the frame pointer or the back chain, if it points into the stack and its return address follows a call or, in
        generated code, if the chain reaches such a return address in a file's code
 
 A return address is the byte after a call, which may belong to the next function: callers are looked up one byte before.
@@ -30,6 +31,7 @@ from whence.unwind.arm import ArmPath, call_before
 from whence.unwind.arm import call_target as arm_call_target
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
+from whence.unwind.frame_data import EPILOGUE_BYTES, RETURN_SEARCH, popped_by_call, read_epilogue, run_program
 from whence.unwind.gostack import GoStacks
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
 from whence.unwind.kernels.constants import DW_EH_PE_omit
@@ -39,6 +41,7 @@ from whence.unwind.steps import End, Ended, FoundBy, FrameStep, StackFrame, Unwo
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.gopclntab.frames import GoFunction
+    from whence.unwind.frame_data import FrameData
     from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
     from whence.unwind.walking import PlainWalker
@@ -57,6 +60,7 @@ ENTRY_WORDS = 64  # of the stack, searched for a return address into a program's
 CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack, searched for a call of the frame's function; calls tried
 GENERATED_FRAMES = 1000  # frame records of generated code up to a file's code
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack, searched for a return address
+FRAME_WORDS = 256  # of the stack, searched for the return address of a frame whose size is known
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # a guess may replace these ends
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: start of a PLT stub: jmp *disp32(%rip)
 CALL_POINTER = b"\xff\x15"  # x86-64: call *disp32(%rip)
@@ -81,6 +85,10 @@ class UnwindCode(Protocol):
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
         """Return the FDE of a runtime address and the bias (runtime address - vaddr). Raises DwarfError."""
+        ...
+
+    def frame_data(self, address: int) -> FrameData | None:
+        """Return the frame data of a runtime address, of 32-bit x86 programs of Windows."""
         ...
 
     def is_code(self, address: int) -> bool:
@@ -134,6 +142,8 @@ class Unwinder:
         self._go: GoStacks | None = None
         self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
+        self._frame_data: dict[int, FrameData | None] = {}
+        self._params = 0  # bytes of arguments of the function called last, by its frame data
         self.scan = False  # guess callers if nothing else finds one
         self._rows: dict[int, tuple[CfiRow, Fde] | DwarfError | None] = {}
         self._to_return: dict[int, list[CfiRow]] = {}
@@ -152,6 +162,7 @@ class Unwinder:
         """
         machine = self.machine
         self.thread_pointer = thread_pointer
+        self._params = 0
         self._leading_out.clear()
         values = dict(registers)
         frame = StackFrame(pc, values.get(machine.sp, 0), FoundBy.REGISTERS, exact=True)
@@ -271,7 +282,7 @@ class Unwinder:
                 if self.begins_a_thread(frame, registers, *row):
                     raise Ended(End.COMPLETE)
                 return self.by_cfi(frame, registers, *row)
-            step = self.without_cfi(frame, registers)
+            step = self.by_frame_data(frame, registers) or self.without_cfi(frame, registers)
         except Unreadable as error:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
@@ -452,6 +463,89 @@ class Unwinder:
         values = {register: self.word(frame.sp + offset) for register, offset in form.registers.items()}
         pc = self.word(frame.sp + form.pc_offset)
         return FrameStep(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
+
+    # frame data
+
+    def frame_data(self, frame: StackFrame) -> FrameData | None:
+        """Return the frame data of a frame's code."""
+        if self.machine.bits == 64 or self.machine.instructions != "x86":
+            return None
+        if frame.lookup not in self._frame_data:
+            self._frame_data[frame.lookup] = self.code.frame_data(frame.lookup)
+        return self._frame_data[frame.lookup]
+
+    def by_frame_data(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """Return the caller by frame data; None without any, or if it does not lead to a return address."""
+        data = self.frame_data(frame)
+        callee_params, self._params = self._params, 0
+        if data is None or not data.effective:
+            return None
+        step = self.by_epilogue(frame, registers) if frame.exact else None
+        if step is None:
+            step = self.by_program(frame, registers, data, callee_params)
+        if step is not None:
+            self._params = data.params
+        return step
+
+    def by_epilogue(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """Return the caller of 32-bit x86 code in an epilogue; None for other code."""
+        machine = self.machine
+        epilogue = read_epilogue(self._bytes(frame.pc, EPILOGUE_BYTES) or b"")
+        base = registers.get(machine.fp if epilogue is not None and epilogue.from_base else machine.sp)
+        if epilogue is None or base is None or not self.is_return(base + epilogue.returned):
+            return None
+        values = {number: value for number, value in registers.items() if number in machine.callee_saved}
+        for number, offset in epilogue.saved.items():
+            if number in machine.callee_saved:
+                values[number] = self.word(base + offset)
+        cfa = base + epilogue.returned + machine.word & self.mask
+        return FrameStep(self.word(base + epilogue.returned), {**values, machine.sp: cfa}, cfa, FoundBy.INSTRUCTIONS)
+
+    def by_program(
+        self, frame: StackFrame, registers: dict[int, int], data: FrameData, callee_params: int
+    ) -> FrameStep | None:
+        """Return the caller by the program of frame data; None if it does not lead to a return address."""
+        self.charge(STEPS_AN_EXPRESSION)
+        machine, sp = self.machine, registers[self.machine.sp]
+        names = {number: f"${name}" for number, name in machine.names.items()}
+        variables = {names[number]: value for number, value in registers.items() if number in names}
+        variables |= {
+            ".cbCalleeParams": callee_params, ".cbParams": data.params, ".cbSavedRegs": data.saved,
+            ".cbLocals": data.local,
+        }  # fmt: skip
+        if RETURN_SEARCH in data.effective:
+            size = data.saved + data.local
+            if frame.exact and self.follows_call(frame.pc):
+                size -= popped_by_call(self._bytes(frame.pc, 3) or b"", data.local)
+            slot = self.return_slot(frame, sp + size & self.mask, callee_params)
+            variables[RETURN_SEARCH] = variables[f"{RETURN_SEARCH}Start"] = slot
+        result = run_program(data.effective, variables, self.word)
+        if result is None or "$eip" not in result or result["$esp"] <= sp:
+            return None
+        pc, cfa = result["$eip"], result["$esp"]
+        if pc and not (self.is_code(pc - 1) and self.follows_call(pc)):
+            return None
+        values = {number: result[names[number]] for number in machine.callee_saved if names[number] in result}
+        return FrameStep(pc, {**values, machine.sp: cfa}, cfa, FoundBy.FRAME_DATA)
+
+    def return_slot(self, frame: StackFrame, start: int, callee_params: int) -> int:
+        """Return where the return address of a frame is: at `start` or above, after arguments of calls.
+
+        A return address at `start`, or after the arguments of the called function, is preferred to others, then one
+        after a call of the frame's function. Without any, the result is `start`.
+        """
+        for address in (start, start + callee_params):
+            if self.is_return(address):
+                return address
+        self.charge(FRAME_WORDS // WORDS_A_STEP)
+        slots = [address for address in range(start, start + 4 * FRAME_WORDS, 4) if self.is_return(address)]
+        called = (address for address in slots if self.may_have_called(self.word(address), frame.pc))
+        return next(called, slots[0] if slots else start)
+
+    def is_return(self, address: int) -> bool:
+        """Return True if the word at an address is a return address."""
+        pc = self.pointer(address)
+        return pc is not None and self.is_code(pc - 1) and self.follows_call(pc)
 
     # without CFI
 

@@ -38,6 +38,9 @@ CONTRIBUTION = {CONTRIBUTION_V1: 28, CONTRIBUTION_V2: 32}
 FPO, EXCEPTION, FIXUP, OMAP_TO_SOURCE, OMAP_FROM_SOURCE, SECTIONS = range(6)  # of the optional header
 NEW_FPO, ORIGINAL_SECTIONS = 9, 10
 
+FRAME_DATA = "<IIIIIIHHI"  # start size locals parameters largest_stack program prologue saved_registers flags
+FPO_DATA = "<IIIHH"  # start size, locals and parameters in words; bits: prologue 8, registers 3, SEH, ebp, -, type 2
+
 TPI = "<IIIIIHHIIIIIIIII"  # version header_size first end size hash_stream and the hash's description
 TPI_SIZE = 56
 TPI_VERSIONS = (19961031, 19990903, 20040203)
