@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tests.forge.cpython import RUNTIME, STACK, CpythonMemory
+from tests.forge.cpython import RUNTIME, STACK, AsyncioMemory, CpythonMemory
 from whence.interpreters.cpython import Cpython
 from whence.interpreters.cpython_layout import UnknownLayout, read_debug_offsets
 from whence.interpreters.merging import merge
@@ -22,6 +22,9 @@ def seeds() -> list[bytes]:
         memory = CpythonMemory()
         memory.chain(chain)
         made.append(b"".join(bytes(area) for area in memory.areas.values()))
+    asyncio = AsyncioMemory()
+    asyncio.task("task", asyncio.coroutine("outer", asyncio.coroutine("inner", 0)))
+    made.append(b"".join(bytes(area) for area in asyncio.areas.values()))
     return made
 
 
@@ -36,6 +39,10 @@ def target(data: bytes) -> None:
         threads = [ThreadKey(TID)]
         runtime.walk(threads)
         stack = runtime.stacks(threads, memory.read).get(TID, InterpretedStack())
+        runtime.task_tables = [AsyncioMemory.table]
+        tasks = runtime.locate_tasks(memory.read)
+        tasks.read(runtime.thread_states())
+        tasks.tasks(runtime.tids(threads), {TID: stack})
         merged = merge(NATIVE, stack, lambda pc: pc == 5)
         native = [frame.native for frame in merged.frames if frame.interpreted is None]
         assert native == [*range(len(NATIVE.frames))]

@@ -152,3 +152,62 @@ class CpythonMemory:
             if start <= address and address + size <= start + len(data):
                 return bytes(data[address - start : address - start + size])
         raise Unreadable(address)
+
+
+ASYNCIO_FIELDS = {
+    "interpreter_frame.stackpointer": 32,
+    "gen_object.gi_iframe": 24,
+    "gen_object.gi_frame_state": 16,
+    "type_object.tp_name": 24,
+}
+TASK_NAME, TASK_AWAITED_BY, TASK_AWAITED_BY_IS_SET, TASK_CORO, NODE, TASKS_HEAD = 16, 24, 32, 40, 48, 0x200
+AWAITING, RETURNED = -1, 1  # states of a coroutine of 3.14
+
+
+class AsyncioMemory(CpythonMemory):
+    """Memory of one interpreter of CPython 3.14 with tasks of asyncio. `table` is the section `.AsyncioDebug`."""
+
+    table = RUNTIME + 0x2000
+
+    def __init__(self) -> None:
+        super().__init__(0x30E00F0, fields=ASYNCIO_FIELDS)
+        self._types: dict[str, int] = {}
+        self._last = THREAD + TASKS_HEAD
+        task = (64, TASK_NAME, TASK_AWAITED_BY, 0, TASK_AWAITED_BY_IS_SET, TASK_CORO, NODE)
+        for index, number in enumerate((*task, 8, TASKS_HEAD, 8, 0, 0, TASKS_HEAD)):
+            self.put(self.table + 8 * index, number)
+        for head in (THREAD + TASKS_HEAD, INTERPRETER + TASKS_HEAD):
+            self.put(head, head)
+
+    def object(self, type_name: str, *words: int) -> int:
+        """Add an object with fields. Return its address."""
+        if type_name not in self._types:
+            kind = self._types[type_name] = TYPE + 0x200 + 0x80 * len(self._types)
+            self.put(kind + 24, kind + 0x40)
+            self.areas[TYPE][kind + 0x40 - TYPE : kind + 0x41 - TYPE + len(type_name)] = type_name.encode() + b"\0"
+        address = self._next_object
+        self._next_object += 0x80
+        self.field(address, "pyobject.ob_type", self._types[type_name])
+        for index, word in enumerate(words):
+            self.put(address + 16 + 8 * index, word)
+        return address
+
+    def coroutine(self, name: str, awaited: int) -> int:
+        """Add a coroutine that awaits an object, or that was suspended otherwise (0). Return its address."""
+        address = self.object("coroutine", (AWAITING if awaited else AWAITING - 1) & 0xFF)
+        frame = address + self.fields["gen_object.gi_iframe"]
+        self.frame(frame, self.code(name), 0, GENERATOR)
+        self.field(frame, "interpreter_frame.stackpointer", address + 0x78)
+        self.put(self.awaited_field(address), awaited)
+        return address
+
+    def awaited_field(self, coroutine: int) -> int:
+        """Return the address of the word with what a coroutine awaits."""
+        return coroutine + 0x70
+
+    def task(self, name: str, coroutine: int) -> int:
+        """Add a task to the list of the thread. Return its address."""
+        address = self.object("_asyncio.Task", self.text(name), 0, 0, coroutine, THREAD + TASKS_HEAD)
+        self.put(self._last, address + NODE)
+        self._last = address + NODE
+        return address

@@ -66,6 +66,8 @@ def test_damaged_tables_are_refused() -> None:
         read_debug_offsets(data, "little")
     with pytest.raises(UnknownLayout, match="a code object has 1016 bytes"):
         read_debug_offsets(debug_offsets(0x30D00F0, {"code_object.linetable": 1000}), "little")
+    with pytest.raises(UnknownLayout, match="the GIL begins at 0x64"):
+        read_debug_offsets(debug_offsets(0x30D00F0, {"interpreter_state.gil_runtime_state": 100}), "little")
     for size in range(0, len(data), 8):
         with pytest.raises(UnknownLayout):
             read_debug_offsets(data[:size], "little")

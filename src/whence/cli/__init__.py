@@ -47,6 +47,7 @@ source_options    options that say where source files are
 stacks            stacks as gdb prints them, and as JSON
 store             `whence store`: add to, list and verify a store
 symbols           `whence symbols`: the functions of symbol tables
+tasks             tasks of asyncio and what each one awaits, as text and as JSON
 trace             `whence trace`: Go execution traces, one module per subcommand
 trace_anonymize   `whence trace anonymize`: a trace without its strings
 trace_events      `whence trace events`: events as CSV, JSON lines or Parquet

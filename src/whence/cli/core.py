@@ -28,6 +28,7 @@ from whence.cli.options import (
 from whence.cli.report import add_report_options, check_report_options, write_report
 from whence.cli.shrink import add_shrink_options, check_shrink_options, write_small_core
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
+from whence.cli.tasks import add_task_options, check_task_options, show_tasks
 from whence.symbolize import Core
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def configure(parser: Parser) -> None:
     )
     add_stack_options(parser)
     add_goroutine_options(parser)
+    add_task_options(parser)
     parser.add_argument("--return-addresses", action="store_true", help="addresses are return addresses")
     parser.add_argument(
         "--info", action="store_true", help="print what a minidump says of its system, exception, modules and streams"
@@ -66,6 +68,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 --binary app --style gdb",
         "whence core app core.4711                        the same program, in gdb's order",
         "whence core core.4711 --locals                   with arguments and local variables",
+        "whence core core.4711 --async                    what each task of Python's asyncio awaits",
         "whence core core.4711 --report -o report.html    one page for a bug report",
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
@@ -109,6 +112,7 @@ def run(options: Namespace) -> int:
         raise WrongUse("--all-memory: only with --minidump")
     check_goroutine_options(options)
     take_program(options)
+    check_task_options(options)
     check_report_options(options)
     check_shrink_options(options)
     if options.shrink:
@@ -157,6 +161,8 @@ def run(options: Namespace) -> int:
             return show_goroutines(
                 About.core(core), goroutines, as_json=options.json, system=options.system, is_live=False
             )
+        if options.tasks:
+            return show_tasks(About.core(core), core.tasks(symbolizer, tids=tids), as_json=options.json)
         stacks = core.stacks(
             symbolizer,
             tids=tids,

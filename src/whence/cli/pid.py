@@ -27,6 +27,7 @@ from whence.cli.profile_output import (
     write_profile,
 )
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
+from whence.cli.tasks import add_task_options, check_task_options, show_tasks
 from whence.procmap.reader import with_plain_errors
 from whence.procmap.threads import Thread
 from whence.symbolize import Process, Snapshot, Symbolizer
@@ -48,6 +49,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--stop", action="store_true", help="stop the threads for a moment and print their stacks")
     add_stack_options(parser)
     add_goroutine_options(parser)
+    add_task_options(parser)
     parser.add_argument(
         "--every", type=seconds, metavar="SECONDS", help="take a profile: interval between samples (0.01)"
     )
@@ -78,12 +80,14 @@ def configure(parser: Parser) -> None:
         "whence pid 4711 --every 0.01 --for 10 --flamegraph cpu.html  a profile",
         "whence pid 4711 --stop --python-only                         like a traceback of each thread of Python",
         "whence pid 4711 --for 10 --gil --flamegraph gil.html         what runs under Python's GIL",
+        "whence pid 4711 --stop --async                               what each task of asyncio awaits",
         "whence pid 4711 --stop --goroutines",
     )
 
 
 def run(options: Namespace) -> int:
     check_goroutine_options(options)
+    check_task_options(options)
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
@@ -92,6 +96,8 @@ def run(options: Namespace) -> int:
     if options.every is not None or options.duration is not None:
         if options.goroutines:
             raise WrongUse("--goroutines can't be used with --every or --for: a profile samples threads")
+        if options.tasks:
+            raise WrongUse("--async can't be used with --every or --for: a profile samples threads")
         return sample_profile(options)
     if options.gil or options.children or not options.idle:
         raise WrongUse("--gil, --no-idle and --children need a profile: add --every or --for")
@@ -101,6 +107,8 @@ def run(options: Namespace) -> int:
         raise WrongUse("--locals needs --stop: the threads are stopped while their stacks are copied")
     if options.goroutines and not options.stop:
         raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
+    if options.tasks and not options.stop:
+        raise WrongUse("--async needs --stop: the threads are stopped while tasks are read")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
         if options.stop:
@@ -124,6 +132,9 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
         about = About.process(process.pid, process.directory)
         goroutines = process.goroutines(symbolizer, system=options.system)
         return show_goroutines(about, goroutines, as_json=options.json, system=options.system, is_live=True)
+    if options.tasks:
+        about = About.process(process.pid, process.directory)
+        return show_tasks(about, process.tasks(symbolizer, tids=tids), as_json=options.json)
     stacks = process.stacks(
         symbolizer,
         tids=tids,

@@ -37,6 +37,8 @@ from whence.interpreters.cpython_layout import (
     release_of,
     version_by_name,
 )
+from whence.interpreters.cpython_tasks import SECTION as ASYNCIO_SECTION
+from whence.interpreters.cpython_tasks import AsyncioReader
 from whence.interpreters.kernels import cpython as kernel
 from whence.interpreters.model import Evaluation, InterpretedFrame, InterpretedStack, ThreadKey
 from whence.objects.elf import ElfFile
@@ -95,6 +97,7 @@ class Cpython:
         self.layout, self.address, self.path = layout, address, path
         self._order: ByteOrder = order
         self._evaluation = evaluation
+        self.task_tables: list[int] = []  # runtime addresses of the sections `.AsyncioDebug`
         self.walker = kernel.FrameWalker(layout.numbers, address, order == "big", pointer_offset)
         self._codes = CodeReader(layout, order)
 
@@ -141,21 +144,39 @@ class Cpython:
         rows = zip(*(iter(numbers),) * kernel.INTERPRETER_FIELDS, strict=True)
         return [(address, number, gil, bool(locked), holder) for address, number, gil, locked, holder in rows]
 
-    def stacks(self, threads: Sequence[ThreadKey], read: Read, *, is_live: bool = False) -> dict[int, InterpretedStack]:
-        walker = self.walker
-        states, frames, marks = walker.states.numbers(), walker.frames.numbers(), walker.marks.numbers()
-        headers = self._headers()
-        interpreters = {row[0]: row for row in self.interpreters()}
+    def locate_tasks(self, read: Read) -> AsyncioReader:
+        reader = AsyncioReader(self.layout, self._order, self._codes, read, self.task_tables)
+        reader.locate(self.address)
+        return reader
+
+    def _walked(self, threads: Sequence[ThreadKey]) -> dict[int, tuple[int, memoryview[int]]]:
+        """Return tid and row of each walked thread state that belongs to a thread, by address."""
+        states = self.walker.states.numbers()
         by_pointer = {thread.pointer: thread.tid for thread in threads if thread.pointer}
         tids = {thread.tid for thread in threads}
-        joined: dict[int, InterpretedStack] = {}
-        seen: set[int] = set()
+        walked: dict[int, tuple[int, memoryview[int]]] = {}
         for index in range(0, len(states), kernel.STATE_FIELDS):
-            state, owner, thread_id, native_id, *bounds, how = states[index : index + kernel.STATE_FIELDS]
-            tid = by_pointer.get(thread_id, native_id)
-            if tid not in tids or state in seen:
-                continue
-            seen.add(state)
+            row = states[index : index + kernel.STATE_FIELDS]
+            tid = by_pointer.get(row[2], row[3])
+            if tid in tids:
+                walked.setdefault(row[0], (tid, row))
+        return walked
+
+    def thread_states(self) -> list[int]:
+        addresses: list[int] = self.walker.states.numbers()[:: kernel.STATE_FIELDS].tolist()
+        return addresses
+
+    def tids(self, threads: Sequence[ThreadKey]) -> dict[int, int]:
+        return {state: tid for state, (tid, _) in self._walked(threads).items()}
+
+    def stacks(self, threads: Sequence[ThreadKey], read: Read, *, is_live: bool = False) -> dict[int, InterpretedStack]:
+        walker = self.walker
+        frames, marks = walker.frames.numbers(), walker.marks.numbers()
+        headers = self._headers()
+        interpreters = {row[0]: row for row in self.interpreters()}
+        joined: dict[int, InterpretedStack] = {}
+        for state, (tid, row) in self._walked(threads).items():
+            _, owner, _, _, *bounds, how = row
             rows = frames[bounds[0] * kernel.FRAME_FIELDS : bounds[1] * kernel.FRAME_FIELDS]
             evaluations = self._evaluations(rows, marks[bounds[2] : bounds[3]], headers, read, is_live)
             interpreter = interpreters.get(owner)
@@ -238,7 +259,11 @@ def find(
     """
     runtimes: list[Cpython] = []
     problems: list[str] = []
+    tables: list[int] = []
     for elf, path, bias in _mapped(modules):
+        section = elf.section(ASYNCIO_SECTION)
+        if section is not None:
+            tables.append(section.vaddr + bias)
         vaddr = _runtime_vaddr(elf)
         if vaddr is None:
             continue
@@ -262,6 +287,8 @@ def find(
                     problems.append(f"{address:#x}: {error}")
                 else:
                     runtimes.append(Cpython(layout, address, order, pointer_offset=pointer_offset))
+    for runtime in runtimes:
+        runtime.task_tables = tables
     return runtimes, problems
 
 

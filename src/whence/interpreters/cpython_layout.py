@@ -227,6 +227,8 @@ def read_debug_offsets(data: bytes, order: ByteOrder) -> CpythonLayout:
     gil = fields["interpreter_state.gil_runtime_state"]
     fields["gil.holder"] = fields["interpreter_state.gil_runtime_state_holder"] - gil
     fields["gil.locked"] = fields["interpreter_state.gil_runtime_state_locked"] - gil
+    if min(fields["gil.holder"], fields["gil.locked"]) < 0:
+        raise UnknownLayout(f"_Py_DebugOffsets of CPython {release} is damaged: the GIL begins at {gil:#x}")
     is_free = bool(free_threaded)
     ascii_header = fields["unicode_object.asciiobject_size"]
     compact = fields.get("unicode_object.compactunicodeobject_size") or ascii_header + 16

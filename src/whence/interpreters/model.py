@@ -6,10 +6,11 @@ its frames; merging.py needs no more than the result.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from whence._base.model import Frame
     from whence.interpreters.cpython_code import Read
@@ -72,6 +73,59 @@ class InterpretedStack(NamedTuple):
         )  # fmt: skip
 
 
+class TaskState(StrEnum):
+    """What the coroutine of a task does."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    CREATED = "created"  # it has not started
+    UNKNOWN = "unknown"
+
+
+class InterpretedTask(NamedTuple):
+    """A task of an event loop that is not done, and its frames: those of the coroutines that it awaits.
+
+    `tid` is the thread that runs its event loop, 0 if none does. `frames` are innermost first; those of a running task
+    include the calls of its coroutines. `awaits` is the name of the task that it awaits, `waits_for` the type of the
+    future or awaitable at the end of its chain; "" if there is none. `awaited_by` has the names of the tasks that wait
+    for it. `problem` says why frames are missing, "" if none are.
+    """
+
+    address: int
+    name: str
+    tid: int
+    state: TaskState
+    frames: tuple[InterpretedFrame, ...]
+    awaits: str = ""
+    waits_for: str = ""
+    awaited_by: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class TaskReader(Protocol):
+    """Reads the tasks of one runtime. `problems` says what could not be read."""
+
+    problems: list[str]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Return True if the runtime has event loops."""
+        ...
+
+    def read(self, thread_states: Sequence[int]) -> None:
+        """Read the tasks of threads that are stopped now, by the addresses of their states, and of no thread."""
+        ...
+
+    def tasks(self, tids: Mapping[int, int], stacks: Mapping[int, InterpretedStack]) -> list[InterpretedTask]:
+        """Return the tasks that were read, in order of thread and name.
+
+        Args:
+            tids: threads by the addresses of their states.
+            stacks: the frames of threads, with which a running coroutine's frames continue.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """An interpreter in a process."""
 
@@ -113,4 +167,16 @@ class Runtime(Protocol):
 
     def is_evaluation(self, pc: int) -> bool:
         """Return True if a runtime address is in the function that evaluates frames, by its name."""
+        ...
+
+    def locate_tasks(self, read: Read) -> TaskReader:
+        """Return what reads the tasks of the runtime's event loops, after it has located them."""
+        ...
+
+    def thread_states(self) -> list[int]:
+        """Return the addresses of the states of threads that were walked."""
+        ...
+
+    def tids(self, threads: Sequence[ThreadKey]) -> dict[int, int]:
+        """Return the threads that were walked, by the addresses of their states."""
         ...

@@ -16,12 +16,12 @@ from whence.interpreters.merging import Merged, merge
 from whence.interpreters.model import InterpretedStack, ThreadKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from whence._base.window import ByteOrder
     from whence.dumps.process import ProcessDump
     from whence.interpreters.cpython_code import Read
-    from whence.interpreters.model import Runtime
+    from whence.interpreters.model import InterpretedTask, Runtime
     from whence.unwind.core import RecordedStacks
     from whence.unwind.kernels.stopped import StoppedReader
     from whence.unwind.modules import Modules
@@ -44,6 +44,45 @@ class InterpretedThread(NamedTuple):
 
     stack: InterpretedStack
     merged: Merged
+
+
+class ProcessTasks:
+    """Reads the tasks of the event loops of all runtimes of a process: `read`, while threads are stopped; `tasks`."""
+
+    def __init__(self, runtimes: Sequence[Runtime], read: Read) -> None:
+        """Locate the event loops. `read` returns memory; raises Unreadable."""
+        self._readers = [(runtime, runtime.locate_tasks(read)) for runtime in runtimes]
+        self._seen: set[int] = set()
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read."""
+        return [problem for _, reader in self._readers for problem in reader.problems]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Return True if a runtime has event loops."""
+        return any(reader.has_tasks for _, reader in self._readers)
+
+    def read(self) -> None:
+        """Read the tasks of the threads that were walked since the last call."""
+        for runtime, reader in self._readers:
+            new = [state for state in runtime.thread_states() if state not in self._seen]
+            self._seen.update(new)
+            reader.read(new)
+
+    def tasks(
+        self, threads: Sequence[NativeThread], interpreted: Mapping[int, InterpretedThread]
+    ) -> list[InterpretedTask]:
+        """Return the tasks that were read, in order of thread and name.
+
+        Args:
+            threads: the threads that were walked.
+            interpreted: their frames, by tid.
+        """
+        keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
+        stacks = {tid: thread.stack for tid, thread in interpreted.items()}
+        return [task for runtime, reader in self._readers for task in reader.tasks(runtime.tids(keys), stacks)]
 
 
 class Interpreters:
@@ -102,6 +141,10 @@ class Interpreters:
     def __repr__(self) -> str:
         return f"<Interpreters: {', '.join(self.titles) or 'none'}>"
 
+    def tasks(self, read: Read) -> ProcessTasks:
+        """Locate the event loops. `read` returns memory; raises Unreadable."""
+        return ProcessTasks(self.runtimes, read)
+
     @property
     def titles(self) -> list[str]:
         """Names and versions of the runtimes."""
@@ -111,6 +154,12 @@ class Interpreters:
     def reader(self) -> StoppedReader | None:
         """What reads all frames while threads are stopped; None without a runtime."""
         return self.runtimes[0].reader if self.runtimes else None
+
+    def reader_before(self, last: StoppedReader) -> StoppedReader:
+        """Return what reads all frames and continues with another reader."""
+        if self.runtimes:
+            self.runtimes[-1].reader.following = last
+        return self.reader or last
 
     def begin(self) -> None:
         """Forget the frames of the last stop."""

@@ -17,6 +17,7 @@
     naming.py      frames of many vaddrs in a binary
     listing.py     instructions and lines of code by runtime address
     goroutines.py  goroutines with names, as in Go's tracebacks
+    tasks.py       tasks of asyncio, and what each one awaits
 
 Reasons are those of _base.reasons. A failing address, process or file never fails a batch: its answer has a reason.
 """

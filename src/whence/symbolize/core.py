@@ -27,6 +27,7 @@ from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, with_interpreter
 from whence.symbolize.symbolizer import Symbolizer
+from whence.symbolize.tasks import Tasks, named_tasks
 from whence.unwind.core import core_dump, dump_goroutines, explain_dump_stack, opened_stacks, recorded_stacks
 from whence.unwind.to_minidump import write_core_minidump
 
@@ -210,6 +211,22 @@ class Core(Snapshot):
             with_interpreter(_stack(stack, of_stack), stack.unwound, interpreted.get(stack.tid))
             for stack, of_stack in zip(stacks, frames, strict=True)
         ]
+
+    def tasks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> Tasks:
+        """Return the tasks of asyncio (of threads `tids`), with the coroutines that each one awaits.
+
+        `problems` of the result says what could not be read. Raises OSError, FormatError.
+        """
+        if symbolizer is None:
+            with Symbolizer() as own:
+                return self.tasks(own, tids=tids)
+        with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids) as opened:
+            found = Interpreters.of_dump(dump, opened)
+            threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in opened.stacks]
+            found.walk(threads)
+            located = found.tasks(opened.memory.read)
+            located.read()
+            return named_tasks(found, located, threads, opened.memory.read, tids=tids, is_live=False)
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
         """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.

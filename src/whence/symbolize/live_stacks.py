@@ -15,7 +15,10 @@ from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, with_interpreter
+from whence.symbolize.tasks import Tasks, named_tasks
+from whence.unwind.kernels.stopped import CallingReader
 from whence.unwind.live import STATUS_REGISTERS, LiveProcess, unseen_stacks
+from whence.unwind.memory import PagedMemory
 from whence.unwind.steps import End
 
 if TYPE_CHECKING:
@@ -146,6 +149,27 @@ class LiveStacks:
             for each in opened.values():
                 each.close()
         return self.name([stack for stack, _ in recorded], variables)
+
+    def tasks(self, tids: Collection[int] | None = None) -> Tasks:
+        """Return the tasks of asyncio, read while the threads (or `tids`) are stopped.
+
+        Raises OSError if the process has ended.
+        """
+        memory = PagedMemory(self._live.memory.read_now)
+        located = self.interpreters.tasks(memory.read)
+
+        def read() -> None:
+            memory.clear()
+            located.read()
+
+        last = CallingReader(read)
+        self.interpreters.begin()
+        stacks = self._live.stacks(tids, self.interpreters.reader_before(last))
+        if last.error is not None:
+            raise last.error
+        threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
+        read_now = self._live.memory.read_now
+        return named_tasks(self.interpreters, located, threads, read_now, tids=tids, is_live=True)
 
     def goroutines(self, *, system: bool = False) -> NamedGoroutines:
         """Return the goroutines of a Go program with names. Raises OSError if the process has ended."""

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from whence.dumps.process import FileEntry, MemoryRange
 
+PAGE = 4096
+PAGES_LIMIT = 4096  # pages that PagedMemory keeps
+
 
 class Unreadable(LookupError):
     """Memory that can be read neither from a file nor where `source` says."""
@@ -77,6 +80,31 @@ class DumpMemory:
             if content is not None:
                 return content
         raise Unreadable(address)
+
+
+class PagedMemory:
+    """Memory that is read by pages; each one is read once, until `clear`."""
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        """Prepare to read. `read` returns memory; raises Unreadable."""
+        self._read = read
+        self._pages: dict[int, bytes] = {}
+
+    def clear(self) -> None:
+        """Drop the pages that were read."""
+        self._pages.clear()
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return all `size` bytes at an address. Raises Unreadable."""
+        offset = address % PAGE
+        if offset + size > PAGE:
+            return self._read(address, size)
+        page = self._pages.get(address - offset)
+        if page is None:
+            if len(self._pages) >= PAGES_LIMIT:
+                self._pages.clear()
+            page = self._pages[address - offset] = self._read(address - offset, PAGE)
+        return page[offset : offset + size]
 
 
 class RecordedMemory:

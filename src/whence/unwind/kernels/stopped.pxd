@@ -35,3 +35,9 @@ cdef class StoppedReader:
     cdef public StoppedReader following  # reads next
 
     cdef void read_stopped(self, const StoppedThreads* threads) noexcept nogil
+
+cdef class CallingReader(StoppedReader):
+    cdef object function
+    cdef readonly object error
+
+    cdef void call(self) noexcept

@@ -1,4 +1,4 @@
-"""Kernel: the base of readers that run while threads of another process are stopped (kernels/ptrace.py)."""
+"""Kernel: readers that run while threads of another process are stopped (kernels/ptrace.py)."""
 
 import cython
 
@@ -12,3 +12,28 @@ class StoppedReader:
 
     def read_stopped(self, threads):
         pass
+
+
+@cython.final
+@cython.cclass
+class CallingReader(StoppedReader):
+    """Calls a function while the threads are stopped. `error` is the first exception that it raised, or None.
+
+    Python is slow, and other Python threads may run before the function does: for rare reads only.
+    """
+
+    def __cinit__(self, function):
+        self.function = function
+        self.error = None
+
+    def read_stopped(self, threads):
+        with cython.gil:
+            self.call()
+        if self.following is not None:
+            self.following.read_stopped(threads)
+
+    def call(self):
+        try:
+            self.function()
+        except BaseException as error:
+            self.error = self.error or error
