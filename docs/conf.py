@@ -39,6 +39,7 @@ MODULES = (
     "whence",
     "whence.lidia",
     "whence.procmap",
+    "whence.sizes",
     "whence.profiles",
     "whence.gotrace",
     "whence.columns",

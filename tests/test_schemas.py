@@ -46,6 +46,8 @@ CALLS = {
     "profile cpu.pb.gz --sysroot image --json": "coverage",
     "profile cpu.pb.gz old.pb.gz -o named --json": "batch",
     "profile cpu.pb.gz --binary app --list main --json": "listing",
+    "size app --by inlined --json": "size",
+    "size app --base server --json": "sizeGrowth",
     "store add store app server dump.dmp --json": "storeAdded",
     "store ls store --json": "storeRow",
     "store show store BUILD_ID --json": "storeEntry",

@@ -26,7 +26,7 @@ from typing import Any
 from whence._base import errors
 from whence._base.reasons import Reason
 from whence._base.records import Record
-from whence.cli.main import ANSWERED, BROKEN_INPUT, COMMANDS, SOME_UNKNOWN, WRONG_USE, parser_of
+from whence.cli.main import ANSWERED, BROKEN_INPUT, COMMANDS, SOME_UNKNOWN, TOO_LARGE, WRONG_USE, parser_of
 from whence.cli.parser import Parser
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +37,7 @@ MODULES = (
     "whence",
     "whence.lidia",
     "whence.procmap",
+    "whence.sizes",
     "whence.profiles",
     "whence.gotrace",
     "whence.columns",
@@ -47,7 +48,7 @@ INNER_ENGINES = ("__init__", "files", "workers")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 EXIT_CODES = {
     ANSWERED: "answered", SOME_UNKNOWN: "some unknown", WRONG_USE: "wrong use", BROKEN_INPUT: "broken input",
-    130: "interrupted",
+    TOO_LARGE: "grown beyond --max-growth", 130: "interrupted",
 }  # fmt: skip
 
 

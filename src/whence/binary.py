@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from whence.planner import Plan, Planner
     from whence.producers import Producers
     from whence.reverse import LineSpan
+    from whence.sizes import SizeOptions, Sizes
 
 
 ADDRESS_END = 1 << 64
@@ -448,6 +449,20 @@ class Binary(Closing):
         self.producers.find_companions()
         searches = self._completion.searches if self._completion is not None else []
         return explain_elf(self.producers, searches, plan, table, vaddr, mapped)
+
+    def sizes(self, options: SizeOptions | None = None) -> Sizes:
+        """Return the bytes of functions, files, units or sections; their sum is the size of the measured sections.
+
+        Raises Unsupported for an archive, WrongUse for a file without sections.
+        """
+        from whence.sizes.measure import measure
+
+        with self._lock:
+            self._still_open()
+            if self.producers is None:
+                raise Unsupported("an archive has no sections to measure: give the object file").in_file(self.path)
+            with naming(self.path):
+                return measure(self.producers, options, demangle=self._demangle)
 
     def ranges(self) -> Iterator[Range]:
         """Return every range of the whole table in order of (vaddr, depth)."""

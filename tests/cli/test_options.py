@@ -15,10 +15,13 @@ from whence.cli.parser import Parser
 
 LOCATE = {
     "addr", "columns", "convert", "core", "cores", "dwarf", "explain", "filter", "lidia create", "listing", "pid",
-    "profile", "record",
+    "profile", "record", "size",
 }  # fmt: skip
 """The commands that look for files, and so take every option that says where."""
-NAME = {"addr", "columns", "convert", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "symbols"}
+NAME = {
+    "addr", "columns", "convert", "core", "filter", "lidia dump", "listing", "pid", "profile", "record", "size",
+    "symbols",
+}  # fmt: skip
 """The commands that print names as people read them, unless --no-demangle is given."""
 SERVE = {"serve"}
 """The command that answers over HTTP."""

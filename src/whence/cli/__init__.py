@@ -42,6 +42,7 @@ record            `whence record`: a profile and its flame graph, by perf or by 
 report            `whence core --report`: a page for a bug report
 serve             `whence serve`: the server
 shrink            `whence core --shrink`: a core with only what stacks need
+size              `whence size`: bytes by function, file, unit and section, and growth
 snapshot          `whence addr --snapshot`: addresses of a process that has ended
 source_options    options that say where source files are
 stacks            stacks as gdb prints them, and as JSON

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Raised = WhenceError | OSError | MemoryError | RuntimeError
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
+TOO_LARGE = 4  # of `whence size --max-growth`
 NO_THREAD = "can't start new thread"  # the message of CPython's RuntimeError
 
 # group -> command -> its module in whence.cli, and the line that `whence help` prints
@@ -30,6 +31,7 @@ GROUPS = {
         "addr": ("addr", "name addresses of an ELF file or an archive"),
         "explain": ("explain", "show each step from an address to its names, or why there are none"),
         "listing": ("listing", "print source lines and instructions of functions"),
+        "size": ("size", "measure a file by function, file, unit or section, and its growth since another build"),
         "symbols": ("symbols", "list the functions of an ELF file"),
         "build-id": ("build_id", "print the build-ids, UUIDs or debug ids of files"),
         "dwarf": ("dwarf", "list the units, functions, inlined calls and lines of debug info"),

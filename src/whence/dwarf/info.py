@@ -15,7 +15,7 @@ from whence._base.options import DEFAULTS, ReadOptions
 from whence.dwarf.ahead import FEW, listed_units
 from whence.dwarf.functions import UnitQuery, UnitReader
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
-from whence.dwarf.line_files import LineBudgets
+from whence.dwarf.line_files import LineBudgets, continued
 from whence.dwarf.problems import MAX_PROBLEMS, Problems
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
@@ -158,6 +158,30 @@ class DebugInfo:
         if len(addresses) <= FEW and self.state < ReadState.ALL_UNITS and (offsets := self._listed_at(addresses)):
             return offsets
         return [self.units.value(index, OFFSET) for index in self.all_units.ranges.units_at(addresses)]
+
+    def unit_ranges(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return start, end and unit (an index) of each range of the units' code, unit after unit.
+
+        The ranges are those of the root DIE; of its functions, if the root has none or they may be incomplete.
+        """
+        every = self.all_units
+        columns = tuple(array(code, column.numbers()) for code, column in zip("QQI", every.ranges.columns, strict=True))
+        starts, ends, owners = columns
+        for index in every.ranges.unlimited:
+            table, _ = self._ranges(every, [index], 1, UnitQuery(lines=False, starts=False))
+            assert table is not None
+            for vaddr, length, depth in zip(table.vaddr, table.length, table.depth, strict=True):
+                if not depth:
+                    starts.append(vaddr)
+                    ends.append(vaddr + length)
+                    owners.append(index)
+        return starts, ends, owners
+
+    def unit_name(self, index: int) -> str:
+        """Return the path of a unit's source file, that of its split unit if it is a skeleton."""
+        unit = self.units[index]
+        parts = (text.encode("utf-8", "surrogateescape") for text in (unit.comp_dir, unit.name or unit.dwo_name))
+        return continued(*parts).decode("utf-8", "surrogateescape")
 
     def ranges(
         self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,

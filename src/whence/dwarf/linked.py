@@ -97,6 +97,14 @@ class LinkedInfo:
                 numbers.add(self._owner[index])
         return sorted(numbers)
 
+    def unit_ranges(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return start, end and object file (a number) of each function."""
+        return self._start, self._end, self._owner
+
+    def unit_name(self, index: int) -> str:
+        """Return the path of an object file."""
+        return str(self.objects[index])
+
     def ranges(
         self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,
         vaddrs: memoryview | None = None,

@@ -46,6 +46,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import overload
 
+    from whence.kernels.columns import Column
+
 else:
 
     def overload(declared):
@@ -175,6 +177,16 @@ class UnitRanges:
 
     def __repr__(self) -> str:
         return repr(self._ranges)
+
+    @property
+    def columns(self) -> tuple[Column, Column, Column]:
+        """Start, end and unit (a row) of each range, unit after unit."""
+        return self._ranges.starts, self._ranges.ends, self._ranges.owners
+
+    @property
+    def unlimited(self) -> list[int]:
+        """The units (rows) that can contain any address."""
+        return [index for index, flag in enumerate(self._unlimited) if flag]
 
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
         """Return the units (rows) that can contain any of the vaddrs, in order."""

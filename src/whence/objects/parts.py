@@ -33,6 +33,11 @@ class ObjectSection:
         def align(self) -> int: ...
 
     @property
+    def memory_size(self) -> int:
+        """Its size in memory, in bytes."""
+        return self.size
+
+    @property
     def compressed(self) -> bool:
         """Whether the bytes are stored compressed."""
         raise NotImplementedError

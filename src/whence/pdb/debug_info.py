@@ -96,6 +96,16 @@ class PdbDebugInfo:
                 found.add(contributions.module[index])
         return sorted(found)
 
+    def unit_ranges(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return start, end and module (a number) of each contribution of a module."""
+        contributions, base = self.pdb.contributions, self.pdb.base
+        starts, ends = (array("Q", map(base.__add__, column)) for column in (contributions.start, contributions.end))
+        return starts, ends, contributions.module
+
+    def unit_name(self, index: int) -> str:
+        """Return the path of a module's object file."""
+        return self.module_name(index)
+
     def ranges(
         self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,
         vaddrs: memoryview | None = None,

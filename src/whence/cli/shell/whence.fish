@@ -50,8 +50,8 @@ function _shtab_whence_using
   test "$_shtab_whence_cmdpath" = "$argv"
 end
 
-set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_commands addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --rows --sample-type --save-snapshot --section --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -130,6 +130,32 @@ complete -c whence -n '_shtab_whence_using listing' -l no-cache -d 'neither read
 complete -c whence -n '_shtab_whence_using listing' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using listing' -s v -l verbose -d 'print every file tried and every request made'
 complete -c whence -n '_shtab_whence_using listing; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an object file, a debug file or an archive (none with --pid and --core); then names of functions, addresses in hex in a function, or START,END'
+complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a size -d 'measure a file by function, file, unit or section, and its growth since another build'
+complete -c whence -n '_shtab_whence_using size' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using size' -l base -xka "(__fish_complete_path (commandline -ct))" -d 'an older build: print what grew and shrank since'
+complete -c whence -n '_shtab_whence_using size' -l by -xka "function inlined file unit section" -d 'what bytes are grouped by (function); inlined: code of inlined calls counts for the inlined function, for file and unit also'
+complete -c whence -n '_shtab_whence_using size' -l section -x -d 'measure only this section (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l on-disk -d 'measure the bytes of the file, with debug info and headers, instead of those in memory'
+complete -c whence -n '_shtab_whence_using size' -s n -l rows -x -d 'print the first N rows (20, with --json all; 0: all)'
+complete -c whence -n '_shtab_whence_using size' -l max-growth -x -d 'exit with 4 if all measured bytes together grew by more than this: 4096, 64KiB, 0.5%'
+complete -c whence -n '_shtab_whence_using size' -l path-prefix -xka "(__fish_complete_path (commandline -ct))" -d 'replace OLD with NEW at the start of paths of files and units, so that builds of different folders compare (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l json -d 'print one JSON object per row'
+complete -c whence -n '_shtab_whence_using size' -l no-demangle -d 'print linkage names'
+complete -c whence -n '_shtab_whence_using size' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l debug-dir -xka "(__fish_complete_directories)" -d 'a folder of debug files, perf'"'"'s cache or a package of perf archive, instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l sysroot -xka "(__fish_complete_directories)" -d 'look up paths of programs and libraries below this folder: an unpacked image, another machine'"'"'s disk; this machine'"'"'s debug files are used by build-id only'
+complete -c whence -n '_shtab_whence_using size' -l store -x -d 'a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
+complete -c whence -n '_shtab_whence_using size' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using size' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
+complete -c whence -n '_shtab_whence_using size' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
+complete -c whence -n '_shtab_whence_using size' -l cache-size -x -d 'size limit of the cache (4)'
+complete -c whence -n '_shtab_whence_using size' -l no-cache -d 'neither read nor write the cache'
+complete -c whence -n '_shtab_whence_using size' -l jobs -x -d 'number of threads (default: one per core)'
+complete -c whence -n '_shtab_whence_using size' -s v -l verbose -d 'print every file tried and every request made'
+complete -c whence -n '_shtab_whence_using size; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an object file; a separate debug file is found as for addresses'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a symbols -d 'list the functions of an ELF file'
 complete -c whence -n '_shtab_whence_using symbols' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using symbols' -l no-demangle -d 'print linkage names'
@@ -608,4 +634,4 @@ complete -c whence -n '_shtab_whence_using completion' -s h -l help -d 'show thi
 complete -c whence -n '_shtab_whence_using completion; and test $_shtab_whence_npos -eq 0' -ka "bash zsh fish" -d 'the shell'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a help -d 'every command, or a command'"'"'s options'
 complete -c whence -n '_shtab_whence_using help' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core cores maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
+complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
