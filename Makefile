@@ -16,7 +16,7 @@ PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench guards fuzz
-.PHONY: checked go-versions pythons-frames machines small-cores sanitized shell-files docs wheels try-wheels release clean
+.PHONY: reproducible checked go-versions pythons-frames machines small-cores sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -159,6 +159,9 @@ try-wheels: $(VENV)/.released  ## install the wheels of dist/ in clean environme
 $(VENV)/.released: $(VENV)/.tested
 	@$(UV) --group release 2>/dev/null || { $(PIP) --upgrade pip && $(PIP) --group release; }
 	@touch $@
+
+reproducible: $(VENV)/.tested  ## build the source distribution and the wheel twice, elsewhere, and compare the bytes (minutes)
+	@$(BIN)/python -m tools.reproducible
 
 shell-files: $(VENV)/.tested  ## completion for bash, zsh and fish, and man pages, from the parsers (Python 3.11)
 	@$(BIN)/python -m tools.shell_files

@@ -30,6 +30,7 @@ from tools.pythons import run
 ROOT = Path(__file__).parent.parent
 LIMIT_BYTES = 2_500_000
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
+SBOM = ".dist-info/sboms/whence.cdx.json"
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
 
 
@@ -145,6 +146,8 @@ def faults(wheel: Path, *places: Path) -> list[str]:
     if wheel.stat().st_size >= LIMIT_BYTES:
         found.append(f"{wheel.stat().st_size:,} bytes, at most {LIMIT_BYTES:,}")
     with zipfile.ZipFile(wheel) as archive:
+        if not any(name.endswith(SBOM) for name in archive.namelist()):
+            found.append(f"no file {SBOM}")
         for name in archive.namelist():
             if NEVER.search(name) and not KEPT.search(name):
                 found.append(f"{name} is of no use in a wheel")
