@@ -5,9 +5,12 @@
     STACK WIN        the same of Breakpad symbol files: records of type 4 have a program, those of type 0 sizes
     .frame_data      of archives: the number of rows, rows of 32 bytes, programs
 
-A program is a list of assignments in postfix form, where ^ reads memory and @ aligns:
+A program is a list of assignments in postfix form, where ^ reads memory and @ aligns. MSVC numbers registers as CodeView
+does ($23 is esi):
 
     $T0 .raSearch = $eip $T0 ^ = $esp $T0 4 + = $ebp $T0 4 - ^ =
+
+Compilers describe a prologue by rows for its parts, or not at all: then only its size is known. Few describe epilogues.
 
 `.raSearch` is where the return address is if the frame is as large as described: at the stack pointer, plus the local
 variables and the saved registers. Arguments of the called function are between, unless they are in the space of the
@@ -41,8 +44,8 @@ if TYPE_CHECKING:
 
 FRAME_DATA = ".frame_data"  # the table's name in archives
 RECORD = re.compile(
-    rb"^STACK WIN ([0-9a-fA-F]) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ [0-9a-fA-F]+ ([0-9a-fA-F]{1,8}) "
-    rb"([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ ([01]) ?([^\r\n]{0,4096})",
+    rb"^STACK WIN ([0-9a-fA-F]) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ "
+    rb"([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ ([01]) ?([^\r\n]{0,4096})",
     re.MULTILINE,
 )
 NESTED_LIMIT = 64  # rows before an address that may contain it
@@ -51,7 +54,7 @@ PROGRAM_LIMIT, TERMS_LIMIT, STACK_LIMIT = 4096, 256, 64  # bytes and terms of a 
 DIGITS = 10  # of a number
 MASK = (1 << 32) - 1
 RETURN_SEARCH = ".raSearch"
-SAVED_LIMIT = 0xFFFF  # bytes of saved registers that a row can have
+SIZE_LIMIT = 0xFFFF  # bytes of the prologue or of saved registers that a row can have
 BINARY: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -59,6 +62,16 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "@": lambda a, b: a & -b,
 }
 DIVISIONS: dict[str, Callable[[int, int], int]] = {"/": lambda a, b: a // b, "%": lambda a, b: a % b}
+CODEVIEW = {
+    "$17": "$eax",
+    "$18": "$ecx",
+    "$19": "$edx",
+    "$20": "$ebx",
+    "$21": "$esp",
+    "$22": "$ebp",
+    "$23": "$esi",
+    "$24": "$edi",
+}
 BY_SIZE = "$eip .raSearch ^ = $esp .raSearch 4 + ="
 BY_SIZE_SAVED = "$ebp .raSearch .cbLocals - 8 - ^ = " + BY_SIZE
 EPILOGUE_BYTES = 32
@@ -81,10 +94,14 @@ class FrameKind(enum.IntEnum):
 
 
 class FrameData(NamedTuple):
-    """The frame of the code in [start, end): bytes of parameters, saved registers and local variables; a program."""
+    """The frame of the code in [start, end).
+
+    Sizes are those of the prologue's code, parameters, saved registers and local variables, in bytes.
+    """
 
     start: int
     end: int
+    prologue: int
     params: int
     saved: int
     local: int
@@ -106,7 +123,8 @@ class FrameData(NamedTuple):
     def record(self, base: int) -> str:
         """Format as a STACK WIN record, relative to `base`."""
         last = self.program.strip() if self.kind is FrameKind.PROGRAM else str(int(self.saves_base))
-        sizes = f"{self.start - base:x} {self.end - self.start:x} 0 0 {self.params:x} {self.saved:x} {self.local:x} 0"
+        code = f"{self.start - base:x} {self.end - self.start:x} {self.prologue:x} 0"
+        sizes = f"{code} {self.params:x} {self.saved:x} {self.local:x} 0"
         return f"STACK WIN {self.kind:x} {sizes} {int(self.kind is FrameKind.PROGRAM)} {last}"
 
 
@@ -132,12 +150,18 @@ class FrameRows:
                 yield data
 
     def find(self, rva: int) -> FrameData | None:
-        """Return the row with the greatest start that contains an RVA: functions have one for each part."""
+        """Return the row with the greatest start that contains an RVA: functions may have rows for their parts.
+
+        A row inside another has no prologue of its own: its start is in the middle of the function's.
+        """
         last = bisect_right(self._starts, rva) - 1
-        for index in range(last, max(-1, last - NESTED_LIMIT), -1):
-            if rva - self._starts[index] < self._sizes[index]:
-                return self._read(self._order[index])
-        return None
+        near = range(last, max(-1, last - NESTED_LIMIT), -1)
+        containing = (index for index in near if rva - self._starts[index] < self._sizes[index])
+        index = next(containing, None)
+        data = None if index is None else self._read(self._order[index])
+        if data is not None and any(self._starts[outer] < data.start for outer in containing):
+            return data._replace(prologue=0)
+        return data
 
 
 class FrameTable:
@@ -179,15 +203,20 @@ class FrameTable:
         rows, names, offsets = bytearray(), bytearray(b"\0"), {"": 0}
         for part, data in self._rows():
             program = data.effective
-            if not program or data.saved > SAVED_LIMIT or (part is not self._parts[0] and self._has_program(data)):
+            if (
+                not program
+                or max(data.saved, data.prologue) > SIZE_LIMIT
+                or (part is not self._parts[0] and self._has_program(data))
+            ):
                 continue
             if program not in offsets:
                 offsets[program] = len(names)
                 names += program.encode("ascii", "replace") + b"\0"
             size = data.end - data.start
             rows += struct.pack(
-                layout.FRAME_DATA, data.start, size, data.local, data.params, 0, offsets[program], 0, data.saved, 0
-            )
+                layout.FRAME_DATA, data.start, size, data.local, data.params, 0, offsets[program], data.prologue,
+                data.saved, 0,
+            )  # fmt: skip
         return struct.pack("<I", len(rows) // struct.calcsize(layout.FRAME_DATA)) + rows + names
 
     def _has_program(self, data: FrameData) -> bool:
@@ -229,9 +258,9 @@ def data_rows(content: memoryview, names: memoryview) -> FrameRows:
 
     def read(index: int) -> FrameData | None:
         offset = index * width
-        start, size, local, params, _, program, _, saved, _ = struct.unpack_from(layout.FRAME_DATA, rows, offset)
+        start, size, local, params, _, program, prologue, saved, _ = struct.unpack_from(layout.FRAME_DATA, rows, offset)
         text = bytes(names[program : program + PROGRAM_LIMIT]).partition(b"\0")[0].decode("ascii", "replace")
-        return FrameData(start, start + size, params, saved, local, FrameKind.PROGRAM, text, offset=offset)
+        return FrameData(start, start + size, prologue, params, saved, local, FrameKind.PROGRAM, text, offset=offset)
 
     return FrameRows(*columns(rows, width), read)
 
@@ -247,8 +276,9 @@ def old_rows(pdb: PdbFile) -> FrameRows:
         start, size, local, params, bits = struct.unpack_from(layout.FPO_DATA, rows, offset)
         saved, saves_base, kind = bits >> 8 & 7, bool(bits >> 12 & 1), FrameKind(bits >> 14)
         return FrameData(
-            start, start + size, 4 * params, 4 * saved, 4 * local & MASK, kind, "", saves_base, "FPO", offset
-        )
+            start, start + size, bits & 0xFF, 4 * params, 4 * saved, 4 * local & MASK, kind, "", saves_base, "FPO",
+            offset,
+        )  # fmt: skip
 
     return FrameRows(*columns(rows, width), read)
 
@@ -266,12 +296,12 @@ def win_rows(text: memoryview | bytes, kind: FrameKind) -> FrameRows:
         match = RECORD.match(text, offsets[index])
         if match is None:
             return None
-        start, size, params, saved, local = (int(match[number], 16) for number in range(2, 7))
-        has_program, last = match[7] == b"1", match[8].decode("ascii", "replace").strip()
+        start, size, prologue, params, saved, local = (int(match[number], 16) for number in range(2, 8))
+        has_program, last = match[8] == b"1", match[9].decode("ascii", "replace").strip()
         if has_program != (kind is FrameKind.PROGRAM):
             return None
         return FrameData(
-            start, start + size, params, saved, local, kind, last if has_program else "",
+            start, start + size, prologue, params, saved, local, kind, last if has_program else "",
             not has_program and last == "1", "STACK WIN", offsets[index],
         )  # fmt: skip
 
@@ -377,7 +407,8 @@ def run_program(program: str, variables: Mapping[str, int], load: Callable[[int]
         return values[operand] if isinstance(operand, str) else operand
 
     try:
-        for term in program.split(None, TERMS_LIMIT):
+        for term in program.replace("=", " = ").split(None, TERMS_LIMIT):
+            term = CODEVIEW.get(term, term)  # noqa: PLW2901
             if term == "=":
                 value, name = pop(), stack.pop()
                 if not isinstance(name, str):

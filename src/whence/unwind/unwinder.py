@@ -480,7 +480,9 @@ class Unwinder:
         callee_params, self._params = self._params, 0
         if data is None or not data.effective:
             return None
-        step = self.by_epilogue(frame, registers) if frame.exact else None
+        step = None
+        if frame.exact:
+            step = self.by_epilogue(frame, registers) or self.by_prologue(frame, registers, data)
         if step is None:
             step = self.by_program(frame, registers, data, callee_params)
         if step is not None:
@@ -500,6 +502,14 @@ class Unwinder:
                 values[number] = self.word(base + offset)
         cfa = base + epilogue.returned + machine.word & self.mask
         return FrameStep(self.word(base + epilogue.returned), {**values, machine.sp: cfa}, cfa, FoundBy.INSTRUCTIONS)
+
+    def by_prologue(self, frame: StackFrame, registers: dict[int, int], data: FrameData) -> FrameStep | None:
+        """Return the caller of code in a prologue, by the instructions before; None for other code."""
+        if not 0 <= frame.pc - data.start < data.prologue:
+            return None
+        self.charge(STEPS_OF_INSTRUCTIONS)
+        row = CodePath(self.machine.bits, self.memory.read).from_start(data.start, frame.pc)
+        return None if row is None else self.by_row(frame, registers, row)
 
     def by_program(
         self, frame: StackFrame, registers: dict[int, int], data: FrameData, callee_params: int
