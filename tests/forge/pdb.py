@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from whence.objects.pdb import layout
+from whence.objects.pdb import PdbFile, layout
 
 GUID = bytes(range(0x20, 0x30))
 TEXT_FLAGS = 0x60000020
@@ -259,6 +259,11 @@ class Pdb:
         return msf(self.streams(), block_size, scattered=False, **changes)
 
 
+def omap(rows: Sequence[tuple[int, int]]) -> bytes:
+    """A stream of OMAP: RVAs before and after a program was rearranged, or the other way round."""
+    return b"".join(struct.pack("<II", *row) for row in rows)
+
+
 def msf(streams: Sequence[bytes], block_size: int = 512, *, scattered: bool = False, **changes: int) -> bytes:
     """An MSF file with these streams; `scattered` puts a free block after each.
 
@@ -312,3 +317,23 @@ def program() -> Pdb:
         files=files,
         publics=public("?run@ns@@YAXXZ", 0x10) + public("asm_only", 0x200) + public("datum", 4, section=2, flags=0),
     )
+
+
+def rearranged(content: bytes, rows: Sequence[tuple[int, int]]) -> bytes:
+    """A PDB file whose program was rearranged after linking: rows of OMAP_FROM_SOURCE, RVAs before and after."""
+    with PdbFile.from_bytes(content) as file:
+        assert file.dbi is not None
+        sections = bytes(file.msf.stream(file.dbi.further_stream(layout.SECTIONS)))
+        streams = [bytes(file.msf.stream(number)) for number in range(file.msf.count)]
+        further = list(file.dbi.further)
+    back = sorted((after, before) for before, after in rows if after)
+    for index, words in ((layout.OMAP_FROM_SOURCE, rows), (layout.OMAP_TO_SOURCE, back)):
+        further[index] = len(streams)
+        streams.append(omap(words))
+    further[layout.ORIGINAL_SECTIONS] = len(streams)
+    streams.append(sections)
+    dbi = streams[layout.DBI_STREAM]
+    start = layout.DBI_SIZE + sum(struct.unpack_from("<iiiii", dbi, 24)) + struct.unpack_from("<i", dbi, 52)[0]
+    packed = struct.pack(f"<{len(further)}H", *further)
+    streams[layout.DBI_STREAM] = dbi[:start] + packed + dbi[start + len(packed) :]
+    return msf(streams, 4096)

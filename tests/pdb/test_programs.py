@@ -6,35 +6,17 @@ import json
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import whence
-from tests.helpers.programs import folder
+from tests.helpers.windows import program
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile
 
-SOURCE = Path(__file__).parent.parent / "data" / "windows" / "program.cpp"
 BUILDS = [("x86_64", "-O1"), ("x86_64", "-O2 -gcolumn-info"), ("x86_64", "-O0"), ("aarch64", "-O2")]
 Chain = list[tuple[str, int]]
-
-
-@cache
-def program(machine: str, flags: str) -> Path:
-    """Return the path of a program, with its PDB file next to it."""
-    pytest.importorskip("ziglang")
-    made = folder() / f"pdb-{machine}{flags.replace(' ', '')}"
-    made.mkdir(exist_ok=True)
-    zig = [sys.executable, "-m", "ziglang"]
-    common = ["-g", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fno-sanitize=all", "-fno-stack-protector"]
-    target = ["-target", f"{machine}-windows-msvc"]
-    compiled = [*zig, "c++", *target, *common, *flags.split(), "-c", str(SOURCE), "-o", "program.obj"]
-    subprocess.run(compiled, cwd=made, check=True, capture_output=True)
-    options = ["/nodefaultlib", "/entry:start", "/subsystem:console", "/debug", "/out:program.exe"]
-    subprocess.run([*zig, "lld-link", *options, "program.obj"], cwd=made, check=True, capture_output=True)
-    return made / "program.exe"
 
 
 def code_of(path: Path) -> tuple[int, list[int]]:

@@ -100,8 +100,8 @@ def test_programs_assign_variables(program: str, eip: int) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    ["$eip", "=", "$eip --4 =", "$eip 4 = = =", "$eip =", "4 5 =", "$eip $unknown =", "$eip 1 0 / =", "$eip 1 0 % =", "+", "$eip ^ ^",
-     "$eip nonsense =", "$eip 12345678901 =", "$eip \u0664 =", "$a " * 65, "$a $esp = " * 300],
+    ["$eip", "=", "$eip --4 =", "$eip 4 = = =", "$eip =", "4 5 =", "$eip $unknown =", "$eip 1 0 / =", "$eip 1 0 % =",
+     "+", "$eip ^ ^", "$eip nonsense =", "$eip 12345678901 =", "$eip \u0664 =", "$a " * 65, "$a $esp = " * 300],
 )  # fmt: skip
 def test_malformed_programs_are_not_used(program: str) -> None:
     assert run_program(program, {"$esp": 0}, lambda address: address) is None

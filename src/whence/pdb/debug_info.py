@@ -13,7 +13,7 @@ from bisect import bisect_right
 from random import getrandbits
 
 from whence._base import cores
-from whence._base.errors import CUT_OFF, PdbError, Unsupported, WhenceError, cut_off
+from whence._base.errors import CUT_OFF, PdbError, WhenceError, cut_off
 from whence._base.forks import cached_property
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.source import Source
@@ -25,6 +25,7 @@ from whence.ranges import Ranges, Rows, Scopes, Starts, StringSpace
 from whence.ranges.holding import holding
 from whence.ranges.kernels.overlay import Sweep
 from whence.ranges.merge import join
+from whence.ranges.moved import moved
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.table import Locations, zeros
 
@@ -52,7 +53,7 @@ class PdbDebugInfo:
         strings: the space of the names.
         options: what to read.
 
-    Raises Unsupported for a program that was rearranged after linking (OMAP).
+    Modules describe a program as it was linked. If it was rearranged afterwards, their ranges are moved.
     """
 
     should_stream = False
@@ -64,10 +65,6 @@ class PdbDebugInfo:
         dbi = pdb.dbi
         if dbi is None:
             raise PdbError("DBI stream", None, "the file has no modules")
-        if pdb.msf.size(dbi.further_stream(layout.OMAP_FROM_SOURCE)):
-            raise Unsupported(
-                "the program was rearranged after linking (OMAP), and the addresses here are those before"
-            )
         self._dbi = dbi
         self._modules = dbi.modules
         self._seed = getrandbits(64)
@@ -89,10 +86,11 @@ class PdbDebugInfo:
         contributions = self.pdb.contributions
         if not len(contributions):
             return [*range(self.unit_count)]
-        base, found = self.pdb.base, set()
+        base, address_map, found = self.pdb.base, self.pdb.address_map, set()
         for vaddr in vaddrs:
-            index = bisect_right(contributions.start, vaddr - base) - 1
-            if index >= 0 and vaddr - base < contributions.end[index]:
+            rva = vaddr - base if address_map is None else address_map.before(vaddr - base)
+            index = -1 if rva is None else bisect_right(contributions.start, rva) - 1
+            if rva is not None and index >= 0 and rva < contributions.end[index]:
                 found.add(contributions.module[index])
         return sorted(found)
 
@@ -123,12 +121,16 @@ class PdbDebugInfo:
         chosen = [module for module in chosen if self._modules.stream[module] != layout.NO_STREAM]
         batches = [*self._batches(chosen)]
         jobs = max(1, min(jobs or cores.available(), len(batches)))
+        address_map = self.pdb.address_map
+        pieces = None if address_map is None else address_map.pieces(self.pdb.base)
         workers = [Worker(self, lines=lines, starts=starts and lines) for _ in range(jobs)]
         parts: list[Ranges] = [Ranges(self.strings)] * len(batches)
 
         def work(worker: Worker, piece: tuple[int, list[int]]) -> None:
             number, modules = piece
             part = worker.ranges(modules)
+            if pieces is not None:
+                part = moved(part, pieces)
             parts[number] = part if vaddrs is None else holding(part, vaddrs)
 
         cores.share(workers, enumerate(batches), work)

@@ -5,8 +5,8 @@
     STACK WIN        the same of Breakpad symbol files: records of type 4 have a program, those of type 0 sizes
     .frame_data      of archives: the number of rows, rows of 32 bytes, programs
 
-A program is a list of assignments in postfix form, where ^ reads memory and @ aligns. MSVC numbers registers as CodeView
-does ($23 is esi):
+A program is a list of assignments in postfix form, where ^ reads memory and @ aligns. MSVC writes registers by their
+numbers in CodeView, except for three ($23 is esi):
 
     $T0 .raSearch = $eip $T0 ^ = $esp $T0 4 + = $ebp $T0 4 - ^ =
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from whence.objects.interface import ObjectFile
+    from whence.objects.pdb.omap import AddressMap
 
 FRAME_DATA = ".frame_data"  # the table's name in archives
 RECORD = re.compile(
@@ -63,15 +64,9 @@ BINARY: dict[str, Callable[[int, int], int]] = {
 }
 DIVISIONS: dict[str, Callable[[int, int], int]] = {"/": lambda a, b: a // b, "%": lambda a, b: a % b}
 CODEVIEW = {
-    "$17": "$eax",
-    "$18": "$ecx",
-    "$19": "$edx",
-    "$20": "$ebx",
-    "$21": "$esp",
-    "$22": "$ebp",
-    "$23": "$esi",
+    "$17": "$eax", "$18": "$ecx", "$19": "$edx", "$20": "$ebx", "$21": "$esp", "$22": "$ebp", "$23": "$esi",
     "$24": "$edi",
-}
+}  # fmt: skip
 BY_SIZE = "$eip .raSearch ^ = $esp .raSearch 4 + ="
 BY_SIZE_SAVED = "$ebp .raSearch .cbLocals - 8 - ^ = " + BY_SIZE
 EPILOGUE_BYTES = 32
@@ -167,8 +162,10 @@ class FrameRows:
 class FrameTable:
     """The frame data of a program; rows with programs come first."""
 
-    def __init__(self, parts: list[FrameRows], base: int = 0) -> None:
+    def __init__(self, parts: list[FrameRows], base: int = 0, address_map: AddressMap | None = None) -> None:
+        """Join rows. `base`: the vaddr of RVA 0; `address_map`: how the program was rearranged after linking."""
         self._parts, self._base = [part for part in parts if len(part)], base
+        self._map = address_map
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
@@ -181,7 +178,7 @@ class FrameTable:
         if isinstance(file, BreakpadFile):
             return cls.of_records(file.data)
         if isinstance(file, PdbFile):
-            table = cls([new_rows(file), old_rows(file)], file.base)
+            table = cls([new_rows(file), old_rows(file)], file.base, file.address_map)
             return table if len(table) else None
         return None
 
@@ -224,10 +221,12 @@ class FrameTable:
 
     def find(self, vaddr: int) -> FrameData | None:
         """Return the frame data for the code at `vaddr`; None without any."""
-        rva = vaddr - self._base
+        rva = vaddr - self._base if self._map is None else self._map.before(vaddr - self._base)
+        if rva is None:
+            return None
         found = (part.find(rva) for part in self._parts)
         data = next((one for one in found if one is not None), None)
-        return None if data is None else data._replace(start=data.start + self._base, end=data.end + self._base)
+        return None if data is None else data._replace(start=data.start + vaddr - rva, end=data.end + vaddr - rva)
 
     def records(self) -> Iterator[str]:
         """Yield all rows as STACK WIN records without line ends, whose addresses are RVAs."""
@@ -239,10 +238,12 @@ class FrameTable:
         left = PROGRAMS_A_ROW * len(self) + PROGRAMS_ALLOWANCE
         for part in self._parts:
             for data in part:
-                left -= len(data.program)
-                if left < 0:
-                    return
-                yield part, data
+                moved = ((data.start, data.end),) if self._map is None else self._map.moved(data.start, data.end)
+                for start, end in moved:
+                    left -= len(data.program) + 1
+                    if left < 0:
+                        return
+                    yield part, data._replace(start=start, end=end)
 
 
 def new_rows(pdb: PdbFile) -> FrameRows:
@@ -408,7 +409,7 @@ def run_program(program: str, variables: Mapping[str, int], load: Callable[[int]
 
     try:
         for term in program.replace("=", " = ").split(None, TERMS_LIMIT):
-            term = CODEVIEW.get(term, term)  # noqa: PLW2901
+            term = CODEVIEW.get(term, term)
             if term == "=":
                 value, name = pop(), stack.pop()
                 if not isinstance(name, str):

@@ -9,6 +9,7 @@ layout.py    structures and numbers
 msf.py       Msf: the blocks of each stream, bounded by the file
 info.py      the PDB stream: GUID, age, named streams
 dbi.py       the DBI stream: modules, section contributions, section headers, further streams
+omap.py      addresses of programs that were rearranged after linking
 publics.py   public symbols in ELF's form
 file.py      PdbFile: open, from_bytes, and access to everything above
 """

@@ -16,6 +16,7 @@ from whence.objects.pdb import layout
 from whence.objects.pdb.dbi import Contributions, DbiStream
 from whence.objects.pdb.info import read_info
 from whence.objects.pdb.msf import Msf
+from whence.objects.pdb.omap import AddressMap
 from whence.objects.pdb.publics import Program, read_publics
 from whence.objects.pe.layout import MACHINES, NAMES, SECTION
 
@@ -87,10 +88,12 @@ class PdbFile(MappedObject):
             self.info = read_info(self.msf.stream(layout.PDB_STREAM, "PDB stream"))
             self.dbi: DbiStream | None = None
             self._headers: list[PdbSection] = []
+            self._linked_headers: list[PdbSection] = []
             try:
                 if self.msf.size(layout.DBI_STREAM):
                     self.dbi = DbiStream(self.msf.stream(layout.DBI_STREAM, "DBI stream"))
-                    self._headers = self._read_sections(self.dbi)
+                    self._headers = self._read_sections(self.dbi, layout.SECTIONS)
+                    self._linked_headers = self._read_sections(self.dbi, layout.ORIGINAL_SECTIONS)
             except PdbError as error:
                 self.problems.append(error.in_file(path))
             machine = self.dbi.machine if self.dbi is not None else 0
@@ -98,9 +101,9 @@ class PdbFile(MappedObject):
             self.bits = 64 if machine in MACHINES_64 or not machine else 32
             self.check()
 
-    def _read_sections(self, dbi: DbiStream) -> list[PdbSection]:
-        """Return the sections by number, the first one empty."""
-        stream = dbi.further_stream(layout.SECTIONS)
+    def _read_sections(self, dbi: DbiStream, headers: int) -> list[PdbSection]:
+        """Return the sections of a stream of headers by number, the first one empty."""
+        stream = dbi.further_stream(headers)
         content = self.msf.stream(stream, "section headers")
         width = struct.calcsize(SECTION)
         sections = [PdbSection(0, "", 0, 0, 0)]
@@ -137,10 +140,22 @@ class PdbFile(MappedObject):
             for one in self._headers
         ]
 
+    @cached_property
+    def address_map(self) -> AddressMap | None:
+        """Where the program's code is since it was rearranged; None for others, and with a problem if damaged."""
+        try:
+            if self.dbi is not None and self.msf.size(self.dbi.further_stream(layout.OMAP_FROM_SOURCE)):
+                return AddressMap(self.msf.stream(self.dbi.further_stream(layout.OMAP_FROM_SOURCE), "OMAP"))
+        except PdbError as error:
+            self.problems.append(error.in_file(self.path))
+            return AddressMap(b"")
+        return None
+
     @property
     def section_rvas(self) -> list[int]:
-        """The RVAs of sections by number."""
-        return [section.vaddr for section in self._headers]
+        """The RVAs of sections by number, as symbols refer to them: before the program was rearranged."""
+        is_moved = self.address_map is not None and len(self._linked_headers) > 1
+        return [section.vaddr for section in (self._linked_headers if is_moved else self._headers)]
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -221,7 +236,7 @@ class PdbFile(MappedObject):
         """Return the public symbols."""
         records = self.symbol_records()
         found: list[PdbError] = []
-        program = Program(self.bits, self.machine, self.base)
+        program = Program(self.bits, self.machine, self.base, self.address_map)
         table = read_publics(records, self.section_rvas, self.contributions, program, found)
         self.problems += [error.in_file(self.path) for error in found]
         return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 
 from whence._base.errors import CUT_OFF, PdbError
@@ -15,14 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whence.objects.pdb.dbi import Contributions
+    from whence.objects.pdb.omap import AddressMap
+
+# Elf64_Sym: name info other section value size; Elf32_Sym: name value size info other section
+WIDE, NARROW = struct.Struct("<IBBHQQ"), struct.Struct("<IIIBBH")
 
 
 class Program(Record, frozen=True):
-    """What the entries depend on: 32 or 64 bits, the machine, the image base."""
+    """What the entries depend on: 32 or 64 bits, the machine, the image base, and how its code was rearranged."""
 
     bits: int
     machine: int
     base: int
+    address_map: AddressMap | None = None
 
 
 def read_publics(
@@ -43,4 +49,19 @@ def read_publics(
     )  # fmt: skip
     if damaged:
         problems.append(PdbError("symbol records", None, "a record extends past the end of the stream", code=CUT_OFF))
+    if program.address_map is not None:
+        rearrange(entries, program.address_map, program)
     return SymbolTable(memoryview(entries)[:size], records, records[:0], "symbol records")
+
+
+def rearrange(entries: bytearray, address_map: AddressMap, program: Program) -> None:
+    """Move symbols to where their code is now; symbols of code that was removed become undefined."""
+    form, value, size, section = (WIDE, 4, 5, 3) if program.bits == 64 else (NARROW, 1, 2, 5)
+    for offset in range(form.size, len(entries) - form.size + 1, form.size):
+        fields = list(form.unpack_from(entries, offset))
+        after, length = address_map.after(fields[value] - program.base)
+        fields[value] = after + program.base if after else 0
+        fields[size] = min(fields[size], length)
+        if not after:
+            fields[section] = 0
+        form.pack_into(entries, offset, *fields)

@@ -4,6 +4,9 @@ import cython
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
+DIVIDED_TIMES = cython.declare(cython.Py_ssize_t, 4)
+DIVIDED_ALLOWANCE = cython.declare(cython.Py_ssize_t, 1 << 16)
+
 
 @cython.cfunc
 @cython.nogil
@@ -25,9 +28,9 @@ def moved(table, pieces, out, write: cython.bint):
     """Select the parts of ranges in pieces of code; return how many ranges and line rows there are.
 
     With `write`, they are written to `out`, which has as many. `pieces` are [start, end) in ascending order without
-    overlaps, and `target`, the new address of the start. A range that is in several pieces is divided, unless there are
-    ranges inside it: these move with it, to the first of its pieces. Line rows are those from the last one at or before
-    the start of a part.
+    overlaps, and `target`, the new address of the start. A range that is in several pieces is divided, with the
+    ranges inside it. That may take DIVIDED_TIMES the rows of the table; then a range has only its first piece. Line
+    rows are those from the last one at or before the start of a part.
     """
     vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
@@ -64,6 +67,7 @@ def moved(table, pieces, out, write: cython.bint):
         and min(ends.shape[0], targets.shape[0]) >= starts.shape[0]
     )
     work: cython.Py_ssize_t = 0
+    left: cython.Py_ssize_t = DIVIDED_TIMES * (count + rows) + DIVIDED_ALLOWANCE  # ranges and rows looked at again
     with cython.nogil:
         while root < count:
             following = root + 1
@@ -96,6 +100,7 @@ def moved(table, pieces, out, write: cython.bint):
                     while row + 1 < last and offset[row + 1] <= before:
                         handle_signals(cython.address(work), 1)
                         row += 1
+                        left -= index != root
                     if index == root:
                         cursor = row - first[index]
                     while row < last and offset[row] < after:
@@ -119,7 +124,8 @@ def moved(table, pieces, out, write: cython.bint):
                         out_size[selected] = cython.cast(cython.uint, lines - first_line)
                     selected += 1
                 piece += 1
-                if following > root + 1:
+                left -= following - root
+                if left < 0:
                     break
             root = following
     return selected, lines
