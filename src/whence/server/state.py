@@ -233,11 +233,12 @@ class Server:
             seen = self._seen.get(build_id)
             if not is_id(build_id) or (seen is not None and now - seen[0] < self._fresh):
                 continue
+            if len(self._seen) >= CAPACITY:
+                self._seen.clear()
+            self._seen[build_id] = now, seen[1] if seen is not None else ""  # concurrent requests do not check, too
             with contextlib.suppress(OSError):
                 status = self.store.objects.head(meta_key(build_id))
                 tag = status.tag if status is not None else ""
-                if len(self._seen) >= CAPACITY:
-                    self._seen.clear()
                 self._seen[build_id] = now, tag
                 if seen is not None and seen[1] != tag:
                     self.invalidate(build_id)

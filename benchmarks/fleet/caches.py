@@ -5,7 +5,7 @@ with a probability proportional to 1/k^s), are sent to servers at random or by b
 cache, as whence.locate.cache is. Counted are hits, requests to the bucket and bytes
 from it. Sizes of archives are drawn log-normally around a median, and stay the build-id's own.
 
-`python -m benchmarks fleet`; FLEET_QUESTIONS, FLEET_BUILD_IDS and FLEET_SERVERS change it.
+`python -m benchmarks.fleet caches`; FLEET_QUESTIONS, FLEET_BUILD_IDS and FLEET_SERVERS change it.
 """
 
 from __future__ import annotations
@@ -121,3 +121,9 @@ def run() -> None:
                     f"| {skew} | {server} | {cache_bytes // GIGABYTE} GB | {100 * found.rate:.1f} % "
                     f"| {1000 * requests:,.0f} | {1000 * fetched / 1e6:,.0f} | {dollars:,.2f} |"
                 )
+
+
+def main(arguments: list[str]) -> int:
+    """Run the simulation."""
+    run()
+    return 0
