@@ -125,7 +125,9 @@ engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of
 	@.venv-engines/bin/python -m pip install -qq --disable-pip-version-check --group engines
 	@.venv-engines/bin/python -m pytest -m engines -p no:cacheprovider -rA tests/engines/test_clusters.py
 
-oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
+oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them) and programs of other systems
+	@command -v emcc >/dev/null || apt-get install -y -qq \
+	  --no-install-recommends clang-19 lld-19 llvm-19 g++-mingw-w64-x86-64-posix rustc libstd-rust-dev-windows emscripten
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
 
 bench: $(VENV)/.tested  ## time against the peers that are on this machine

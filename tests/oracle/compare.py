@@ -17,9 +17,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pydemumble
+
 from tests.oracle import ours, witnesses
-from tests.oracle.witnesses import Call, Chain
-from whence.objects.elf import ElfFile
+from tests.oracle.witnesses import Call, Chain, Witness
+from whence.demangle import demangle
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 
 
 @dataclass
@@ -31,8 +35,8 @@ class Symbols:
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, elf: ElfFile) -> Symbols:
-        table = elf.symbols(".symtab")
+    def of(cls, elf: ObjectFile) -> Symbols:
+        table = elf.symbols(".symtab" if elf.has_symtab else ".dynsym")
         rows = sorted(
             (table.value[i], table.value[i] + table.size[i], table.name(i))
             for i in range(len(table))
@@ -85,13 +89,29 @@ def sample(symbols: Symbols, regions: Sequence[tuple[int, int]], count: int, see
     return found
 
 
+NO_PARENTHESES = str.maketrans("", "", "()")  # demanglers put them around different parts of expressions
+
+
 def same_name(one: str, other: str, symbols: set[str]) -> bool:
     """One function? `symbols` are the names that symbol tables have over the address."""
-    if one == other or one.endswith("::" + other) or other.endswith("::" + one):
+    if one == other or one.endswith((f"::{other}", f".{other}")) or other.endswith((f"::{one}", f".{one}")):
         return True
+    first, second = readable(one), readable(other)
+    if first.translate(NO_PARENTHESES) == second.translate(NO_PARENTHESES):
+        return True
+    if f"::{other}(".replace(" ", "") in first or first.startswith(f"{second}(") or second.startswith(f"{first}("):
+        return True  # a bare name, or one without the parameters that symbolic adds to names of PDB files
     if not symbols & {one, other}:
         return False
     return symbols >= {one, other} or bare(one) == bare(other)
+
+
+def readable(name: str) -> str:
+    """A demangled name, as in name sections of WebAssembly, without spaces. symbolic removes an underscore from names
+    of PE files, which compilers put there on 32-bit x86 only."""
+    name = name.partition(".llvm.")[0]
+    text = pydemumble.demangle(f"_{name}" if name.startswith(("ZN", "ZZ", "ZT", "ZS")) else name)
+    return re.sub(r"\.1$", "", text or demangle(name)).replace(" ", "").removeprefix("_")
 
 
 def bare(name: str) -> str:
@@ -169,16 +189,22 @@ def plain(chain: Chain) -> Chain:
     return tuple(call for call in chain if call.function or call.file)
 
 
-def compare(path: str, addresses: Sequence[int], mine: Sequence[Chain], symbols: Symbols) -> Report:
+def compare(
+    path: str,
+    addresses: Sequence[int],
+    mine: Sequence[Chain],
+    symbols: Symbols,
+    asked_of: dict[str, Witness] | None = None,
+) -> Report:
     """Ask the first witness about all addresses and the others where it disagrees."""
     report = Report(asked=len(addresses))
     mine = [plain(chain) for chain in mine]
-    (first, ask), *others = witnesses.present().items()
+    (first, ask), *others = (asked_of or witnesses.present()).items()
     said = [plain(chain) for chain in ask(path, addresses)]
     open_ = [i for i, address in enumerate(addresses) if not same(mine[i], said[i], symbols.at(address))]
     if first == "llvm" and open_:
         # The symbol table's name, which llvm-symbolizer puts over the outermost function's own, is not all it knows.
-        short = witnesses.llvm_symbolizer(path, [addresses[i] for i in open_], "short")
+        short = ask(path, [addresses[i] for i in open_], "short")
         own = [(*said[i][:-1], chain[-1]) if said[i] else () for i, chain in zip(open_, short, strict=True)]
         open_ = [i for i, chain in zip(open_, own, strict=True) if not same(mine[i], chain, set())]
     report.like_llvm = len(addresses) - len(open_)
@@ -190,16 +216,16 @@ def compare(path: str, addresses: Sequence[int], mine: Sequence[Chain], symbols:
     return report
 
 
-def compare_file(path: str, count: int, seed: int = 1) -> Report:
-    with ElfFile.open(path) as elf:
-        symbols = Symbols.of(elf)
-        regions = [(each.vaddr, each.vaddr + each.size) for each in elf.sections if each.executable]
+def compare_file(path: str, count: int, seed: int = 1, asked_of: dict[str, Witness] | None = None) -> Report:
+    with open_object(path) as file:
+        symbols = Symbols.of(file)
+        regions = file.code_ranges()
     addresses = sample(symbols, regions, count, seed)
     chains = ours.answers(path, addresses)
     for address, said, kept in zip(addresses, chains, ours.from_archive(path, addresses), strict=True):
         if said != kept:
             raise AssertionError(f"{path} {address:#x}: the table says {said}, its archive {kept}")
-    return compare(path, addresses, chains, symbols)
+    return compare(path, addresses, chains, symbols, asked_of)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import whence
 from tests.oracle.witnesses import Call, Chain, normal
 from whence._base.model import Frames
 from whence.locate.debug_files import DebugFiles
-from whence.objects.elf import ElfFile
+from whence.objects.opening import open_object
 from whence.producers import Producers
 from whence.ranges import Ranges
 
@@ -44,7 +44,7 @@ def line_of(ranges: Ranges, at: int, address: int) -> int:
 
 
 def answers(path: str, addresses: Sequence[int]) -> list[Chain]:
-    with ElfFile.open(path) as elf, Producers(elf, complete=DebugFiles().complete) as producers:
+    with open_object(path) as file, Producers(file, complete=DebugFiles().complete) as producers:
         ranges = producers.ranges()
         return [chain(ranges, address) for address in addresses]
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 
@@ -18,7 +19,7 @@ class Call(NamedTuple):
 
 
 Chain = tuple[Call, ...]
-Witness = Callable[[str, Sequence[int]], list[Chain]]
+Witness = Callable[..., list[Chain]]  # of a path, addresses, and of llvm-symbolizer which names
 
 
 def normal(file: str | None) -> str:
@@ -39,16 +40,23 @@ def _run(command: Sequence[str], addresses: Sequence[int]) -> str:
     return done.stdout
 
 
-def llvm_symbolizer(path: str, addresses: Sequence[int], names: str = "linkage") -> list[Chain]:
-    """Names are linkage names, the outermost one the symbol table's; or with `short` the bare ones of the DWARF."""
-    command = ["llvm-symbolizer", f"--obj={path}", "--inlines", "--no-demangle", f"--functions={names}"]
-    chains = []
-    for answer in _run(command, addresses).split("\n\n"):
-        lines = [line for line in answer.splitlines() if line]
-        if lines:
-            pairs = zip(lines[::2], lines[1::2], strict=True)
-            chains.append(tuple(call(function, place.rpartition(":")[0]) for function, place in pairs))
-    return chains
+def llvm_symbolizer(
+    path: str, addresses: Sequence[int], names: str = "linkage", program: str = "llvm-symbolizer"
+) -> list[Chain]:
+    """Names are linkage names, the outermost one the symbol table's; or with `short` the bare ones of the DWARF. Silent
+    about Windows programs whose PDB file is missing, which it refuses to read."""
+    command = [program, f"--obj={path}", "--output-style=JSON", "--no-demangle", f"--functions={names}"]
+    try:
+        rows = _run(command, addresses).splitlines()
+    except subprocess.CalledProcessError as error:
+        if ".pdb" not in error.stdout:
+            raise
+        return [() for _ in addresses]
+    chains = [json.loads(row)["Symbol"] for row in rows]
+    return [
+        tuple(call(frame["FunctionName"], f"{frame['FileName']}:{frame['Line']}") for frame in chain)
+        for chain in chains
+    ]
 
 
 Start = tuple[str, str, int]  # function, file of its declaration ("" where the tool names none), line
@@ -79,23 +87,38 @@ def addr2line(path: str, addresses: Sequence[int]) -> list[Chain]:
 
 
 def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
-    """Through a symcache, whose addresses count from the lowest loaded segment; silent about files it cannot read."""
+    """Through a symcache, whose addresses count from the start of the image; silent about files it cannot read."""
     from symbolic import SymbolicError
     from symbolic.debuginfo import Archive
 
-    from whence.objects.elf import ElfFile
+    from whence.exchange.reading import image_start
+    from whence.objects.opening import open_object, split_architecture
 
-    with ElfFile.open(path) as elf:
-        loaded = [segment.vaddr for segment in elf.segments if segment.type == 1]
-    base = min(loaded, default=0)
+    with open_object(path) as file:
+        loaded = [segment.vaddr for segment in file.segments if segment.is_loaded]
+        base = min(loaded, default=0) if file.format == "ELF" else image_start(file)
+        identity = file.debug_id
+    debug_file = split_architecture(f"{path}.dSYM")[0]
     try:
-        cache = next(Archive.open(path).iter_objects()).make_symcache()
+        archive = Archive.open(next(filter(os.path.isfile, (debug_file, f"{os.path.splitext(path)[0]}.pdb", path))))
+        objects = list(archive.iter_objects())
+        cache = next((one for one in objects if one.debug_id == identity.sentry), objects[0]).make_symcache()
     except SymbolicError:
         return [() for _ in addresses]
     return [
         tuple(Call(found.symbol, normal(found.full_path), found.line or 0) for found in cache.lookup(address - base))
         for address in addresses
     ]
+
+
+def of_formats() -> dict[str, Witness]:
+    """The witnesses of other formats than ELF."""
+    newest = next(filter(shutil.which, ("llvm-symbolizer-19", "llvm-symbolizer-22", "llvm-symbolizer")), None)
+    found: dict[str, Witness] = {}
+    if newest is not None:
+        found["llvm"] = partial(llvm_symbolizer, program=newest)
+    found["symbolic"] = symbolic
+    return found
 
 
 def present() -> dict[str, Witness]:

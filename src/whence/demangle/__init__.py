@@ -4,7 +4,7 @@
     'whence::open(char const*)'
     >>> demangle("?f@ns@@YAHXZ")
     'int __cdecl ns::f(void)'
-    >>> demangle("main")
+    >>> demangle("__main_argc_argv")  # of WebAssembly
     'main'
 
 The text is LLVM's, except for legacy Rust names, which LLVM prints as if they were C++: here they lose their hash

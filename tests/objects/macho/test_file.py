@@ -73,6 +73,12 @@ def test_of_several_names_of_a_function_a_global_one_is_used_first_and_a_weak_on
         assert named(file) == [(BASE, 0x100, "global")]
 
 
+def test_a_symbol_before_its_section_is_no_function() -> None:
+    symbols = [Symbol("__mh_execute_header", BASE - 0x1000), Symbol("_main", BASE)]
+    with MachoFile.from_bytes(forge([text()], symbols=symbols)) as file:
+        assert named(file) == [(BASE, 0x100, "main")]
+
+
 def test_sections_have_the_names_of_the_standard() -> None:
     contents = {"info": b"1", "str_offsets": b"2", "line_str": b"3", "rnglists": b"4"}
     zipped = b"ZLIB" + struct.pack(">Q", 5) + zlib.compress(b"abcde")

@@ -10,6 +10,7 @@ from cython.cimports.libc.string import memchr, memcmp
 from cython.cimports.whence.demangle.kernels.expansion import count_references
 
 RUST_HASH = cython.declare(cython.Py_ssize_t, 20)  # bytes at the end of a legacy Rust name: "17h", 16 digits, "E"
+MAIN_SIZE = cython.declare(cython.Py_ssize_t, 16)  # of the name that clang gives main for WebAssembly
 MAX_UNDERSCORES = cython.declare(cython.Py_ssize_t, 4)  # before the Z of C++: macOS and blocks add some
 
 
@@ -98,6 +99,8 @@ class Demangler:
             return name
         if size > self._max_name:
             return name
+        if size == MAIN_SIZE and memcmp(text, b"__main_argc_argv", MAIN_SIZE) == 0:
+            return "main"
         if size and text[0] == ord("?"):
             return self.readable_of_msvc(name, text, size)
         if not is_mangled(text, size):

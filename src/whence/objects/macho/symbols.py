@@ -77,6 +77,7 @@ def read_symbol_table(
     symbols = SymbolColumns.of_size(len(table) // struct.calcsize(header.mark + layout.SYMBOL[header.bits]))
     executable = bytes(section.executable for section in sections[: layout.MAX_SECTIONS])
     big = header.order == "big"
-    symbols.cut(symbols_kernel.defined(table, names, executable, header.bits == 64, big, symbols))
+    vaddrs = array("Q", [section.vaddr for section in sections])
+    symbols.cut(symbols_kernel.defined(table, names, executable, vaddrs, header.bits == 64, big, symbols))
     limits = array("Q", [min(section.vaddr + section.size, (1 << header.bits) - 1) for section in sections])
     return with_sizes(symbols, names, starts, limits[: layout.MAX_SECTIONS], header.bits, header.order)

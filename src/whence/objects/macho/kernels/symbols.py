@@ -26,13 +26,15 @@ def defined(
     table: cython.const[cython.uchar][::1],
     names: cython.const[cython.uchar][::1],
     executable: cython.const[cython.uchar][::1],
+    vaddrs: cython.const[cython.ulonglong][::1],
     wide: cython.bint,
     big: cython.bint,
     symbols,
 ):
     """Write the symbols that are defined in a section to the columns of `symbols`; return how many there are.
 
-    `executable` has a flag for each section. C names lose the underscore that compilers put in front.
+    `executable` has a flag and `vaddrs` the start of each section. A symbol before its section is not a function, such
+    as that of the file's header. C names lose the underscore that compilers put in front.
     """
     name: cython.uint[::1] = symbols.name
     value: cython.ulonglong[::1] = symbols.value
@@ -43,6 +45,7 @@ def defined(
     selected: cython.Py_ssize_t = 0
     index: cython.Py_ssize_t
     belong(min(name.shape[0], value.shape[0], info.shape[0], section.shape[0]) >= count)
+    belong(vaddrs.shape[0] >= executable.shape[0])
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(count):
@@ -60,7 +63,8 @@ def defined(
                 bind = STB_WEAK if u16(p + 6, big) & N_WEAK_DEF else STB_GLOBAL
             name[selected] = offset
             value[selected] = number(p + 8, 8 if wide else 4, big)
-            info[selected] = cython.cast(cython.uchar, bind | (STT_FUNC if executable[number_of] else STT_OBJECT))
+            is_function: cython.bint = executable[number_of] != 0 and value[selected] >= vaddrs[number_of]
+            info[selected] = cython.cast(cython.uchar, bind | (STT_FUNC if is_function else STT_OBJECT))
             section[selected] = number_of
             selected += 1
     return selected
