@@ -11,6 +11,8 @@ import pytest
 import whence
 from tests.forge import macho
 from tests.forge.elf import Section, Symbol, build_id_note, forge
+from tests.helpers.profiles import program_profile
+from tests.helpers.programs import compiled
 from tests.hostile.bounds import bounded
 from whence._base.errors import ObjectError, Unsupported
 from whence.cli.dispatch import command_for
@@ -19,7 +21,8 @@ from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
 from whence.objects.macho import MachoFile
 from whence.objects.opening import open_object
-from whence.objects.zipped import ALLOWANCE
+from whence.objects.zipped import ALLOWANCE, entry_at
+from whence.profiles.naming import name
 
 STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 ARM, X86 = "lib/arm64-v8a/libx.so", "lib/x86_64/libx.so"
@@ -97,6 +100,56 @@ def test_lines_of_tombstones_are_named(apk: Path) -> None:
         log = LogFilter(places)
         named = (log.feed(text.encode()) + log.finish()).decode()
     assert [line.rpartition(" in ")[2] for line in named.splitlines()] == ["work", "main_loop"]
+
+
+def padded(folder: Path, programs: dict[str, bytes]) -> tuple[Path, dict[str, int]]:
+    """A zip file with stored programs at starts of pages, as Android needs them, and where they start."""
+    path = folder / "base.apk"
+    starts = {}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in programs.items():
+            info = zipfile.ZipInfo(name)
+            archive.fp.seek(0, 2)  # type: ignore[union-attr]
+            head = archive.fp.tell() + 30 + len(name)  # type: ignore[union-attr]
+            info.extra = bytes(-head % 4096)
+            archive.writestr(info, data)
+            starts[name] = info.header_offset + 30 + len(name) + len(info.extra)
+    return path, starts
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_mapping_of_a_zip_file_is_the_library_at_its_offset(tmp_path: Path, given: bool) -> None:
+    program = compiled()
+    path, starts = padded(tmp_path, {"lib/a/libother.so": library("dd" * 20), "lib/a/libx.so": program.read_bytes()})
+    profile = program_profile(program, build_id="")
+    mapping = profile.mappings[0]
+    assert starts["lib/a/libx.so"] % 4096 == 0
+    recorded = "/data/app/base.apk" if given else str(path)
+    profile.mappings[0] = mapping._replace(path=recorded, offset=mapping.offset + starts["lib/a/libx.so"])
+    with Locator(binaries=path if given else ()) as locator:
+        name(profile, locator)
+    assert profile.mappings[0].path == f"{recorded}!/lib/a/libx.so"
+    assert [frames[-1].function for frames in profile.frames[:2]] == ["main", "sum"]
+
+
+def test_offsets_outside_of_stored_libraries_are_of_no_library(tmp_path: Path) -> None:
+    path, starts = padded(tmp_path, {"classes.dex": bytes(9000), "lib/a/libx.so": library(IDS[ARM])})
+    start = starts["lib/a/libx.so"]
+    size = len(library(IDS[ARM]))
+    assert entry_at(str(path), start + size - 1) == (f"{path}!/lib/a/libx.so", size - 1)
+    for offset in (0, 100, start - 1, start + size, 1 << 63):
+        assert entry_at(str(path), offset) == ("", 0)
+    assert entry_at(str(tmp_path / "missing.apk"), 0) == ("", 0)
+    path.write_bytes(b"PK\3\4 cut off")
+    assert entry_at(str(path), start) == ("", 0)
+
+
+def test_a_tombstone_of_a_zip_file_is_named_by_the_offset_of_the_library(tmp_path: Path) -> None:
+    path, starts = padded(tmp_path, {"lib/a/libother.so": library("dd" * 20, "other"), ARM: library(IDS[ARM])})
+    with Places(Locator(binaries=path)) as places:
+        log = LogFilter(places)
+        line = f"    #00 pc 0000000000001004  /data/app/x/base.apk (offset {starts[ARM]:#x})\n"
+        assert (log.feed(line.encode()) + log.finish()).decode().rpartition(" in ")[2] == "work\n"
 
 
 def test_the_command_of_an_entry_is_that_of_object_files(apk: Path) -> None:

@@ -90,7 +90,7 @@ class Reason(enum.Enum):
     )
     NOT_ELF = (
         "the mapped file is not an ELF file",
-        "archives of libraries (apk, zip) and other containers are not read",
+        "name a library in a zip file as base.apk!/lib/arm64-v8a/libx.so; other containers are not read",
     )
     BROKEN_FILE = (
         "the mapped file or its debug file is damaged or of an unknown kind",

@@ -194,7 +194,7 @@ FORMS = (
         _needles(b"#%d%_pc "),
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
-            r"(?: \((?:deleted|offset 0x[0-9a-f]{1,16})\))?+"
+            r"(?: \((?:deleted|offset 0x(?P<in_zip>[0-9a-f]{1,16}))\))?+"
             r"(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
         ),
         Holds.VADDR,

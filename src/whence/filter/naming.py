@@ -398,6 +398,8 @@ class LineNamer:
         if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
             return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
+        if groups.get("in_zip") and not build_id:
+            module, build_id = self._places.library_in_zip(module, int(groups["in_zip"], 16))
         symbol = groups.get("symbol")
         runtime = int(groups["runtime"], 16) if groups.get("runtime") else None
         if runtime is not None and self._places.knows_mappings:

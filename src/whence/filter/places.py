@@ -224,6 +224,11 @@ class Places(Closing):
         key = (module, build_id, number, holds, back)
         return self._cached(key, lambda: self._in_module(module, build_id, number, holds, back))
 
+    def library_in_zip(self, module: str, file_offset: int) -> tuple[str, str]:
+        """Return path and build-id of the library that is mapped from an offset of a zip file, or the module itself."""
+        path, _, build_id = self._locator.library_in_zip(module, file_offset)
+        return path or module, build_id
+
     def of_token(self, token: StackToken, frame: TokenFrame, back: int = 0) -> Frames:
         """Return the frames of an address in a stack token; () with the reason counted."""
         prefix = "" if frame.module is None else token.modules[frame.module]

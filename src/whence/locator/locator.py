@@ -53,6 +53,7 @@ from whence.locate.sources import (
     GivenFiles,
     OwnPath,
     Servers,
+    below,
     of_elf,
 )
 from whence.locator.answers import AnswerSearch, OpenedFile, RemoteArchive
@@ -60,7 +61,7 @@ from whence.locator.options import existing_folder, options_from
 from whence.objects.elf.segments import Segment
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
-from whence.objects.zipped import with_libraries
+from whence.objects.zipped import ENDINGS, entry_at, with_libraries
 from whence.producers import Producers
 
 TYPE_CHECKING = False
@@ -133,8 +134,9 @@ class Locator(Closing):
             build_id_dirs = DEBUG_DIRS if options.debug_dirs is None else ()
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
         self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
-        given = (path for path in options.binaries if path not in self.binary_dirs)
+        given = tuple(path for path in options.binaries if path not in self.binary_dirs)
         self.files = tuple(expanded(with_libraries(given)))
+        self._zip_files = [path for path in given if path.endswith(ENDINGS)]
         self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
         self._symbols = self._symbol_client_of(options.symbol_server)
@@ -290,6 +292,27 @@ class Locator(Closing):
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
         self._log_search(search, query)
         return search
+
+    def library_in_zip(self, path: str, file_offset: int) -> tuple[str, int, str]:
+        """Return path, file offset and build-id of the library that is mapped from an offset of a zip file.
+
+        The path is as in `base.apk!/lib/arm64-v8a/libx.so`. A given zip file of the same name is used, or the mapped
+        one. The path is "" for other files and offsets.
+        """
+        if not path.endswith(ENDINGS):
+            return "", 0, ""
+        files = [file for file in self._zip_files if os.path.basename(file) == os.path.basename(path)]
+        if self._own is not None and path.startswith("/"):
+            with suppress(OSError, ValueError):
+                files.append(below(self.root, path) if self.root else path)
+        for file in files:
+            library, offset = entry_at(file, file_offset)
+            if library:
+                build_id = ""
+                with suppress(OSError, WhenceError), open_object(library) as elf:
+                    build_id = elf.build_id
+                return path + library.removeprefix(file), offset, build_id
+        return "", 0, ""
 
     def open(
         self,

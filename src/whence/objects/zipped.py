@@ -1,7 +1,8 @@
 """Object files inside zip files, as Android keeps libraries: `base.apk!/lib/arm64-v8a/libx.so`.
 
-Also `base.apk!libx.so`, as Android's crash reports name them, if only one entry has that file name. A stored entry is
-mapped in place; a compressed one is decompressed into memory, within a budget. The layout is that of APPNOTE.TXT.
+Also `base.apk!libx.so`, as Android's crash reports name them, if only one entry has that file name. Android maps stored
+libraries from the zip file: a mapping of `base.apk` is the library at its file offset. A stored entry is mapped in
+place; a compressed one is decompressed into memory, within a budget. The layout is that of APPNOTE.TXT.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from bisect import bisect_right
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from operator import itemgetter
 
 from whence._base.budget import Budget
 from whence._base.errors import WRONG_KIND, ElfError, Unsupported, WhenceError, cut_off, empty_file
@@ -31,6 +35,7 @@ ENCRYPTED = 1
 RATIO, ALLOWANCE = 16, 64 << 20  # an entry decompresses to at most 16 times the zip file, or 64 MiB
 NAMES_SHOWN = 8
 LIBRARIES = 1024  # of a zip file
+ENDINGS = (".apk", ".zip", ".jar")  # of zip files that are mapped
 
 
 def split_entry(path: str) -> tuple[str, str]:
@@ -71,6 +76,42 @@ def libraries_in(path: str) -> list[str]:
         with opened(descriptor) as archive:
             names = [info.filename for info in archive.infolist() if info.filename.endswith(LIBRARY)]
         return names[:LIBRARIES]
+
+
+def entry_at(path: str, file_offset: int) -> tuple[str, int]:
+    """Return `ZIP!/ENTRY` of the stored library that has a byte of a zip file, and the byte's offset in the library.
+
+    ("", 0) for other files and bytes.
+    """
+    with suppress(OSError, WhenceError):
+        status = os.stat(path)
+        entries = stored_libraries(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+        index = bisect_right(entries, file_offset, key=itemgetter(0)) - 1
+        start, end, name = entries[index] if index >= 0 else (0, 0, "")
+        if start <= file_offset < end:
+            return f"{path}{MARK}/{name}", file_offset - start
+    return "", 0
+
+
+@lru_cache(maxsize=16)
+def stored_libraries(path: str, stamp: tuple[int, ...]) -> list[tuple[int, int, str]]:
+    """Return start, end and name of the stored libraries in a zip file, in order; [] for other files.
+
+    `stamp` changes with the file. Raises OSError, ElfError.
+    """
+    with open_regular(path, ElfError) as (descriptor, _):
+        if os.read(descriptor, len(MAGIC)) != MAGIC:
+            return []
+        with opened(descriptor) as archive:
+            infos = [info for info in archive.infolist() if info.filename.endswith(LIBRARY)]
+        data = MappedFile(descriptor, path, ElfError).view
+        entries = []
+        for info in infos[:LIBRARIES]:
+            if info.compress_type == STORED and not info.flag_bits & ENCRYPTED:
+                with suppress(ElfError):
+                    start = data_offset(data, info)
+                    entries.append((start, start + info.compress_size, info.filename))
+        return sorted(entries)
 
 
 @contextmanager

@@ -83,6 +83,7 @@ def name(
     if isinstance(binaries, Locator):
         with Binaries(binaries, once=True) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
+    profile.mappings[:] = [mapped_library(mapping, binaries.locator) for mapping in profile.mappings]
     if profile.unwinding is not None:
         unwinding, profile.unwinding = profile.unwinding, None
         unwinding.unwind(profile, binaries.locator)
@@ -92,6 +93,14 @@ def name(
         return _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
     finally:
         fallbacks.restore()
+
+
+def mapped_library(mapping: Mapping, locator: Locator) -> Mapping:
+    """Return a mapping of a zip file (Android's base.apk) as one of the library in it; others unchanged."""
+    if mapping.build_id:
+        return mapping
+    path, offset, build_id = locator.library_in_zip(mapping.path, mapping.offset)
+    return mapping._replace(path=path, offset=offset, build_id=build_id) if path else mapping
 
 
 def _name(
