@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 
 from tests.forge.core import Mapped, core, status
 from tests.forge.minidump import everything
+from whence._base.errors import WhenceError
 from whence.crashes import ReportOptions, crash_report, report_page, report_text
-from whence.crashes.collected import describe, opened_core, read_collected
-from whence.symbolize import Symbolizer
+from whence.crashes.collected import read_collected
+from whence.symbolize import Core, Symbolizer
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -46,10 +47,11 @@ def target(data: bytes) -> None:
         if found is None:
             return
         assert found.signature is not None or found.problem
-        described = describe(str(path))
-        assert described is not None
-        with opened_core(described) as (opened, _):
-            report = crash_report(opened, symbolizer, ReportOptions(variables=True, memory=True))
+        try:
+            core = Core(path)
+        except WhenceError:
+            return
+        report = crash_report(core, symbolizer, ReportOptions(variables=True, memory=True))
         assert report_text(report)
         assert "<script>" not in report_page(report).partition("<body>")[2].rpartition("<script>")[0]
         json.dumps(report.as_json())

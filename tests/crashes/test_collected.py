@@ -23,12 +23,13 @@ from tests.forge.minidump import everything
 from tests.forge.mutations import mutated
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
-from whence._base.errors import MapsError
+from whence._base.errors import ElfError, MapsError
 from whence.cli.main import main
-from whence.crashes import CoreCollection, crashes_in, keep_cores, packed
-from whence.crashes.apport import read_apport
+from whence.crashes import CoreCollection, crashes_in, keep_cores
 from whence.crashes.collected import CollectedCore, folders_of, read_collected
-from whence.symbolize import Symbolizer
+from whence.dumps import packed, unpacked
+from whence.dumps.apport import read_apport
+from whence.symbolize import Core, Symbolizer
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -40,11 +41,8 @@ TIME = 1_795_850_000_123_456  # microseconds
 
 
 def lz4(data: bytes) -> bytes:
-    pyarrow = pytest.importorskip("pyarrow")
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.CompressedOutputStream(sink, "lz4") as stream:
-        stream.write(data)
-    return bytes(sink.getvalue())
+    compressed: bytes = pytest.importorskip("lz4.frame").compress(data)
+    return compressed
 
 
 def systemd_name(command: str = "app", pid: int = 7, time: int = TIME, ending: str = "") -> str:
@@ -192,11 +190,12 @@ def test_a_core_expands_to_a_limit_at_most(monkeypatch: pytest.MonkeyPatch, tmp_
     assert found.signature is not None
 
 
-def test_lz4_without_pyarrow_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lz4_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / systemd_name(ending=".lz4")
     path.write_bytes(lz4(forged()))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'whence[arrow]'" in one(path).problem
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    assert "pip install 'whence[lz4]'" in one(path).problem
 
 
 def test_json_has_an_object_for_each_signature(
@@ -296,3 +295,73 @@ def test_damaged_files_raise_no_other_errors(tmp_path: Path) -> None:
             assert found is None or found.signature is not None or found.problem
             with suppress(MapsError), path.open("rb") as file:
                 read_apport(file)
+
+
+def packed_forms(data: bytes) -> dict[str, bytes]:
+    """A core in each of the files that a collector keeps it in."""
+    return {
+        "core.zst": zstd.compress(data, 1),
+        "core.lz4": lz4(data),
+        "core.xz": lzma.compress(data, preset=0),
+        "core.gz": gzip.compress(data, 1),
+        "app.crash": crash_file(data),
+    }
+
+
+def test_cores_in_other_files_have_the_same_stacks(
+    crashes: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["core", str(crashes[0]), "--locals"]) == 0
+    expected = capsys.readouterr().out.splitlines()[1:]
+    for name, content in packed_forms(crashes[0].read_bytes()).items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert main([str(path), "--locals"]) == 0
+        out, err = capsys.readouterr()
+        assert f"{path} is a core dump: running whence core" in err
+        assert out.splitlines()[1:] == expected
+
+
+def test_cores_in_other_files_are_shrunk(
+    crashes: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, small = tmp_path / "core.zst", tmp_path / "small"
+    path.write_bytes(zstd.compress(crashes[0].read_bytes(), 1))
+    assert main(["core", str(path), "--shrink", "-o", str(small)]) == 0
+    assert small.stat().st_size < 400_000
+    assert small.stat().st_mtime_ns == path.stat().st_mtime_ns
+    assert one(small).signature == one(crashes[0]).signature
+    capsys.readouterr()
+
+
+def test_a_compressed_core_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    path = tmp_path / "core.zst"
+    path.write_bytes(zstd.compress(forged()))
+    core = Core(path)
+    assert [thread.tid for thread in core.threads] == [78]
+    assert core.read(0x10000, 16) == bytes(16)
+    path.write_bytes(zstd.compress(forged())[:60])
+    with pytest.raises(MapsError, match=r"core\.zst: the zstd data is damaged or cut off"):
+        Core(path)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_compressed_core_needs_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "core.zst"
+    path.write_bytes(zstd.compress(forged()))
+    monkeypatch.setattr(unpacked, "RESERVE", 1 << 60)
+    with pytest.raises(MapsError, match="stacks may need 4,096 bytes of the core, and the disk has 0"):
+        Core(path)
+
+
+def test_other_compressed_files_are_not_opened_as_cores(tmp_path: Path) -> None:
+    path = tmp_path / "app.crash"
+    path.write_text("ProblemType: Crash\nTraceback: none\n")
+    with pytest.raises(MapsError, match="the report of apport has no core"):
+        Core(path)
+    path.write_bytes(zstd.compress(b"text"))
+    with pytest.raises(ElfError, match="not an ELF file"):
+        Core(path)

@@ -26,7 +26,7 @@ from whence.cli.options import (
     symbolizer_of,
 )
 from whence.cli.report import add_report_options, check_report_options, write_report
-from whence.cli.shrink import add_shrink_options, check_shrink_options, write_small_core
+from whence.cli.shrink import add_shrink_options, check_shrink_options, report_unpacked, write_small_core
 from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
 from whence.cli.tasks import add_task_options, check_task_options, show_tasks
 from whence.symbolize import Core
@@ -39,7 +39,11 @@ DUMPS = (CORE, MINIDUMP)
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("core", metavar="CORE", help="a core dump of Linux or of gdb's gcore, or a minidump")
+    parser.add_argument(
+        "core",
+        metavar="CORE",
+        help="a core dump of Linux or of gdb's gcore, also .zst, .lz4, .xz, .gz and apport's .crash; or a minidump",
+    )
     parser.add_argument(
         "addresses",
         nargs="*",
@@ -77,6 +81,7 @@ def configure(parser: Parser) -> None:
         "whence core core.4711 --minidump crash.dmp      for tools that read minidumps",
         "whence core crash.dmp --binary symbols/          a minidump, with a folder of its modules",
         "whence core crash.dmp --info",
+        "whence core core.app.1000.3f0c.4711.17958.zst    as systemd-coredump keeps it",
     )
 
 
@@ -120,8 +125,7 @@ def run(options: Namespace) -> int:
     core = Core(options.core, programs=options.binary, sysroot=options.sysroot)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
-    if core.missing:
-        print(f"whence: {plain(options.core)}: truncated: {core.missing:,} bytes are missing", file=sys.stderr)
+    report_unpacked(options.core, core.fault, core.missing, core.dropped)
     for path in core.unproved:
         fault = "its first page is missing in the core: the file at this path fits, but no build-id proves it"
         print(f"whence: {plain(path)}: {fault}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 | content | without addresses | with addresses |
 |---|---|---|
-| ELF core dump or minidump | core | core |
+| ELF core dump, also compressed or in a report of apport; minidump | core | core |
 | other object file (ELF, Mach-O, PE, WebAssembly), slice of a fat file, dSYM bundle | explain | addr |
 | lidia archive | lidia info | addr |
 | snapshot of a process | (an error: addresses are needed) | addr --snapshot |
@@ -35,6 +35,7 @@ MAGIC_SIZE = 64  # bytes that tell object files from others
 HEAD = 1 << 16  # bytes that decide
 ELF_MAGIC, GZIP_MAGIC, ZSTD_MAGIC = b"\x7fELF", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 MINIDUMP_MAGICS = (b"MDMP", b"PMDM")
+PACKED_CORE_MAGICS = (GZIP_MAGIC, ZSTD_MAGIC, b"\x04\x22\x4d\x18", b"\xfd7zXZ\0", b"ProblemType:")
 E_TYPE, ET_CORE = slice(16, 18), 4
 TABLE_MAGICS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 BINARY_BYTE = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
@@ -121,6 +122,11 @@ def kind_of(path: str) -> InputKind:
         return MINIDUMP
     if is_object_head(head[:MAGIC_SIZE]) and (head.startswith(BREAKPAD_MAGIC) or not is_text(head)):
         return OBJECT
+    if head.startswith(PACKED_CORE_MAGICS):
+        from whence.dumps.unpacked import is_unpackable
+
+        if is_unpackable(head):
+            return CORE
     content = decompressed(head)
     kind = by_magic(content)
     if kind is None and head.startswith(ZSTD_MAGIC) and is_archive(path):

@@ -16,6 +16,7 @@ from whence._base.words import plain
 from whence.cli.main import ANSWERED
 from whence.cli.options import locator_of
 from whence.dumps.core_stream import copy_core
+from whence.dumps.unpacked import opened_core
 from whence.objects.elf import ElfFile
 from whence.shrink import NEAR, SmallCore, shrink_core
 
@@ -87,20 +88,29 @@ def write_small_core(options: Namespace) -> int:
 def _opened(path: str) -> Iterator[tuple[ElfFile, int, int]]:
     """Open a core, or copy what is needed from stdin. Return it, its size, and when it was written in ns."""
     if path != STDIN:
-        with ElfFile.open(path) as elf:
+        with opened_core(path) as (elf, copied):
+            if copied is not None:
+                report_unpacked(path, copied.fault, copied.missing, copied.dropped)
             yield elf, elf.size, os.stat(path).st_mtime_ns
         return
     with TemporaryFile() as copy, naming("stdin"):
         streamed = copy_core(sys.stdin.buffer, copy)
         copy.flush()
-        if streamed.missing:
-            print(f"whence: stdin: truncated: {streamed.missing:,} bytes are missing", file=sys.stderr)
-        if streamed.dropped:
-            dropped = f"{streamed.dropped:,} bytes of large segments were dropped before stacks were known"
-            print(f"whence: stdin: {dropped}", file=sys.stderr)
+        report_unpacked("stdin", "", streamed.missing, streamed.dropped)
         mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
         with ElfFile.from_bytes(mapped, "stdin") as elf:
             yield elf, streamed.size, 0
+
+
+def report_unpacked(path: str, fault: str, missing: int, dropped: int) -> None:
+    """Print what a core that was read from a stream lacks."""
+    if fault:
+        print(f"whence: {plain(path)}: {plain(fault)}", file=sys.stderr)
+    elif missing:
+        print(f"whence: {plain(path)}: truncated: {missing:,} bytes are missing", file=sys.stderr)
+    if dropped:
+        lost = f"{dropped:,} bytes of large segments were dropped before stacks were known"
+        print(f"whence: {plain(path)}: {lost}", file=sys.stderr)
 
 
 def report(output: str, size: int, small: SmallCore) -> None:

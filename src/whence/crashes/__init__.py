@@ -8,8 +8,6 @@ In: a Core and a Symbolizer. Out: plain objects, and text, HTML and JSON of thes
     build       the report of a core or a minidump
     text        a report as text
     page        a report as an HTML page, with page.css and page.js
-    apport      the fields and the core of a .crash file of apport
-    packed      compressed cores, expanded within limits
     collected   cores in folders: their files, metadata and signatures
     keeping     small cores kept by signature, within limits
 

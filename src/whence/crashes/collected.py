@@ -4,8 +4,7 @@
     apport      NAME.crash, with the core inside
     others      cores and minidumps of any name, also compressed ones
 
-Compressed cores are copied by core_stream: what stacks need is written to a temporary file, the rest is dropped. A
-damaged file has a `problem`; it does not stop the others.
+A damaged file has a `problem`; it does not stop the others.
 """
 
 from __future__ import annotations
@@ -13,19 +12,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from whence._base.errors import MapsError, WhenceError
 from whence._base.files import open_input
 from whence._base.records import Record, replaced
-from whence.crashes.apport import FIRST_KEY, apport_core, read_apport
-from whence.crashes.packed import ExpandedCore, packing_of
 from whence.crashes.signature import CrashSignature, program_of, signature_of
-from whence.dumps.core_stream import copy_core
+from whence.dumps.apport import FIRST_KEY, read_apport
 from whence.dumps.minidump import MAGICS as MINIDUMP_MAGICS
+from whence.dumps.packed import packing_of
 from whence.dumps.signals import signal_name
+from whence.dumps.unpacked import is_core_head
 from whence.symbolize import Core
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ LATEST = 1 << 40  # seconds; times after it are in microseconds
 FILES_LIMIT = 10_000
 DEPTH = 2  # folders below a given one
 HEAD = 20  # bytes that tell a core
-ELF_MAGIC, CORE_TYPES = b"\x7fELF", (b"\x04\x00", b"\x00\x04")
+ELF_MAGIC = b"\x7fELF"
 SYSTEMD, APPORT, CORE, MINIDUMP = "systemd", "apport", "core", "minidump"
 
 
@@ -141,8 +139,9 @@ def read_collected(path: str, symbolizer: Symbolizer) -> CollectedCore | None:
         described = describe(path)
         if described is None:
             return None
-        with opened_core(described) as (core, problem):
-            return _with_signature(described, core, symbolizer, problem)
+        core = Core(path)
+        missing = f"{core.missing:,} bytes are missing at its end" if core.missing else ""
+        return _with_signature(described, core, symbolizer, core.fault or missing)
     except (WhenceError, OSError) as error:
         known = described or CollectedCore(path, CORE, 0)
         fault = error.strerror or str(error) if isinstance(error, OSError) else str(error)
@@ -177,7 +176,7 @@ def describe(path: str) -> CollectedCore | None:
     if head[:4] in MINIDUMP_MAGICS:
         return replaced(core, kind=MINIDUMP)
     if head.startswith(ELF_MAGIC):
-        return core if head[16:18] in CORE_TYPES else None
+        return core if is_core_head(head) else None
     return core if packing and "core" in name else None
 
 
@@ -208,32 +207,6 @@ def _of_systemd(core: CollectedCore, match: re.Match[str], path: str) -> Collect
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
-
-
-@contextmanager
-def opened_core(described: CollectedCore) -> Iterator[tuple[Core, str]]:
-    """Return the core of a file, and what it lacks of it. Raises WhenceError, OSError.
-
-    A compressed core is a copy in a temporary file, with what stacks need.
-    """
-    if described.kind != APPORT and not described.packing:
-        yield Core(described.path), ""
-        return
-    with open_input(described.path, MapsError) as file, NamedTemporaryFile(prefix="whence-core-") as copy:
-        if described.kind == APPORT:
-            file.seek(read_apport(file).core_offset)
-            stream = apport_core(file, described.size)
-        else:
-            stream = ExpandedCore(file, described.packing, described.size)
-        try:
-            streamed = copy_core(cast("BinaryIO", stream), cast("BinaryIO", copy))
-        except WhenceError as error:
-            if stream.fault:
-                raise MapsError("", None, stream.fault) from error
-            raise
-        copy.flush()
-        missing = f"{streamed.missing:,} bytes are missing at its end" if streamed.missing else ""
-        yield Core(copy.name), stream.fault or missing
 
 
 def _with_signature(described: CollectedCore, core: Core, symbolizer: Symbolizer, problem: str) -> CollectedCore:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WhenceError
 from whence._base.files import atomic_write, lock
 from whence._base.records import Record
-from whence.crashes.collected import MICROSECONDS, MINIDUMP, CollectedCore, CoreCollection, opened_core
-from whence.objects.elf import ElfFile
+from whence.crashes.collected import MICROSECONDS, MINIDUMP, CollectedCore, CoreCollection
+from whence.dumps.unpacked import opened_core
 from whence.shrink import NEAR, shrink_core
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _existing(root: str) -> dict[str, int]:
 
 
 def _write_small(core: CollectedCore, path: str, locator: Locator | None, *, redact: bool) -> None:
-    with opened_core(core) as (opened, _), ElfFile.open(opened.path) as elf, atomic_write(path) as file:
+    with opened_core(core.path) as (elf, _), atomic_write(path) as file:
         shrink_core(elf, file, locator, near=0 if redact else NEAR, redact=redact)
     os.chmod(path, PRIVATE_FILE)
     modified = round(core.written * MICROSECONDS) * 1000

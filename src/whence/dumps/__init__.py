@@ -7,6 +7,9 @@ core(5), elf(5); Microsoft's MINIDUMP_HEADER and the structures it leads to; the
     core.py              a core as a process that has ended: mappings, threads
     core_stream.py       the part of a core on a pipe that stacks may need
     core_writer.py       writes cores
+    unpacked.py          cores in compressed files and in reports of apport, as copies
+    packed.py            compressed cores, expanded within limits
+    apport.py            the fields and the core of a .crash file of apport
     link_map.py          the loader's list of libraries, in the memory of a core
     signals.py           names and causes of signals
     minidump.py          a minidump as lists: threads, modules, memory, exception, system

@@ -52,16 +52,17 @@ class _Window(NamedTuple):
     flags: int
 
 
-def copy_core(stream: BinaryIO, file: BinaryIO, *, limit: int = LARGE_LIMIT) -> StreamedCore:
+def copy_core(stream: BinaryIO, file: BinaryIO, *, limit: int = LARGE_LIMIT, most: int | None = None) -> StreamedCore:
     """Read a core to its end, and write the part of it that stacks may need as a core.
 
     Args:
         stream: the core, from its first byte; it may be a pipe.
         file: a seekable file.
         limit: bytes copied of all large segments together.
+        most: bytes of memory that may be written.
 
     Raises:
-        MapsError: it is not a core, or not in the order in which Linux writes cores.
+        MapsError: it is not a core, not in the order in which Linux writes cores, or more than `most` would be written.
         ElfError: the ELF header is damaged.
         OSError: reading or writing failed.
     """
@@ -73,6 +74,9 @@ def copy_core(stream: BinaryIO, file: BinaryIO, *, limit: int = LARGE_LIMIT) -> 
     )
     windows, dropped = _windows(head, loads, limit)
     notes = notes_of(head)
+    needed = sum(window.end - window.start for window in windows)
+    if most is not None and needed > most:
+        raise MapsError("", None, f"stacks may need {needed:,} bytes of the core, and the disk has {most:,}")
     ranges = [KeptRange(window.start, window.end, window.flags) for window in windows]
     file.write(core_head(head, notes, ranges))
     for index, window in enumerate(windows):

@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse
+from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse, naming
 from whence._base.files import atomic_write, stamp_of
 from whence.dumps.core import core_regions, read_core
 from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
 from whence.dumps.minidump_process import minidump_dump, minidump_regions, read_minidump
+from whence.dumps.unpacked import unpacked
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
@@ -47,7 +48,7 @@ class Core(Snapshot):
     """A core file of Linux or of gdb, or a minidump: the mappings and threads of the process that left it.
 
     Args:
-        path: the core or minidump.
+        path: the core, also compressed (zstd, xz, gzip, lz4) or in a report of apport, or the minidump.
         programs: files that may be the program, for cores that do not name it (qemu-user's), or modules that a minidump
             does not identify.
         sysroot: the folder with the files of another machine; pass it to the Locator as `root`, too.
@@ -55,6 +56,8 @@ class Core(Snapshot):
     Attributes:
         threads: the threads; the first received the fatal signal.
         missing: number of bytes that are cut off at the end of the file.
+        fault: why the rest of a compressed core was not read, "" if it was.
+        dropped: bytes of large segments of a compressed core that were left out.
         unproved: paths of files that fit, but that the core does not identify.
         problems: descriptions of damaged parts, which are left out.
         interpreter_problems: why interpreters could not be read, after `stacks`.
@@ -76,24 +79,34 @@ class Core(Snapshot):
         self._programs = tuple(os.fspath(program) for program in programs)
         self._sysroot = os.fspath(sysroot).rstrip("/")
         self.path, self.minidump = os.fspath(path), None
-        if is_minidump(path):
+        self._stamp = stamp_of(path)
+        with naming(self.path):
+            self._unpacked = unpacked(path)
+        self.fault, self.dropped = "", 0
+        if self._unpacked is not None:
+            self.fault, self.dropped = self._unpacked.fault, self._unpacked.dropped
+        if self._unpacked is None and is_minidump(path):
             with Minidump.open(path) as dump:
                 core = read_minidump(dump, self._programs, self._sysroot)
                 self.minidump = MinidumpFacts.of(dump)
                 self.problems = tuple(map(str, dump.problems))
                 written = float(dump.time)
         else:
-            with ElfFile.open(path) as elf:
+            with self._elf() as elf:
                 core = read_core(elf, self._programs, self._sysroot)
                 self.problems = tuple(map(str, elf.problems))
             written = os.stat(path).st_mtime
         self.record = core.snapshot
         self.threads: tuple[CoreThread, ...] = core.threads
         self.missing, self.unproved = core.missing, core.unproved
+        if self._unpacked is not None:
+            self.missing = self._unpacked.missing
         self.arguments, self.executable = core.arguments, core.executable
         self.written = written
-        self._stamp = stamp_of(path)
         self.interpreter_problems: tuple[str, ...] = ()
+
+    def _elf(self) -> ElfFile:
+        return ElfFile.open(self.path) if self._unpacked is None else self._unpacked.elf(self.path)
 
     def _check_unchanged(self) -> None:
         if stamp_of(self.path) != self._stamp:
@@ -107,7 +120,7 @@ class Core(Snapshot):
             with Minidump.open(self.path) as dump:
                 yield minidump_dump(dump, read_minidump(dump, self._programs, self._sysroot))
         else:
-            with ElfFile.open(self.path) as elf:
+            with self._elf() as elf:
                 yield core_dump(elf, read_core(elf, self._programs, self._sysroot))
 
     def vdso_image(self, mapping: Mapping) -> bytes:
@@ -144,7 +157,7 @@ class Core(Snapshot):
         if self.minidump is not None:
             with Minidump.open(self.path) as dump:
                 return minidump_regions(dump)
-        with ElfFile.open(self.path) as elf:
+        with self._elf() as elf:
             return core_regions(elf)
 
     def save_minidump(
@@ -161,7 +174,7 @@ class Core(Snapshot):
             with Symbolizer() as own:
                 return self.save_minidump(path, own.locator, all_memory=all_memory)
         self._check_unchanged()
-        with ElfFile.open(self.path) as elf, atomic_write(path) as file:
+        with self._elf() as elf, atomic_write(path) as file:
             core = read_core(elf, self._programs, self._sysroot)
             return write_core_minidump(elf, core, file, locator, written=int(self.written), all_memory=all_memory)
 

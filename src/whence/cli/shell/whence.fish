@@ -277,7 +277,7 @@ complete -c whence -n '_shtab_whence_using core' -l cache-size -x -d 'size limit
 complete -c whence -n '_shtab_whence_using core' -l no-cache -d 'neither read nor write the cache'
 complete -c whence -n '_shtab_whence_using core' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using core' -s v -l verbose -d 'print every file tried and every request made'
-complete -c whence -n '_shtab_whence_using core; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a core dump of Linux or of gdb'"'"'s gcore, or a minidump'
+complete -c whence -n '_shtab_whence_using core; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a core dump of Linux or of gdb'"'"'s gcore, also .zst, .lz4, .xz, .gz and apport'"'"'s .crash; or a minidump'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a cores -d 'list the crashes whose cores are in a folder, grouped by signature'
 complete -c whence -n '_shtab_whence_using cores' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using cores' -l systemd -d 'also list /var/lib/systemd/coredump'

@@ -1,7 +1,7 @@
 """Compressed cores: zstd, lz4, xz and gzip, expanded as they are read, within limits.
 
 A core may expand to EXPANSION times its stored bytes plus ALLOWANCE. What follows, and what follows damage, is left
-out, as if the core were truncated. lz4 needs pyarrow (`whence[arrow]`).
+out, as if the core were truncated. lz4 needs the package lz4 (`whence[lz4]`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAGICS = (
 )
 ZLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 MAGIC_SIZE = 6
-DAMAGE = (EOFError, ValueError, OSError, WhenceError, zlib.error, lzma.LZMAError, zstd.ZstdError)
+DAMAGE = (EOFError, ValueError, OSError, RuntimeError, WhenceError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
 def packing_of(head: bytes) -> str:
@@ -80,7 +80,7 @@ class ExpandedCore:
 
 
 def _reader(file: BinaryIO, packing: str) -> Callable[[int], bytes]:
-    """Return a function that returns at most so many of the next bytes. Raises Unsupported for lz4 without pyarrow."""
+    """Return a function that returns at most so many of the next bytes. Raises Unsupported if lz4 is missing."""
     if packing == ZSTD:
         return cast("Callable[[int], bytes]", zstd.ZstdFile(file).read)
     if packing == GZIP:
@@ -90,15 +90,14 @@ def _reader(file: BinaryIO, packing: str) -> Callable[[int], bytes]:
     if packing == ZLIB:
         return _ZlibSteps(file).read
     try:
-        import pyarrow
+        import lz4.frame
     except ImportError:
-        raise Unsupported("lz4 needs pyarrow, which is not installed: pip install 'whence[arrow]'") from None
-    stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "lz4")
-    return cast("Callable[[int], bytes]", stream.read)
+        raise Unsupported("lz4 needs a package that is not installed: pip install 'whence[lz4]'") from None
+    return _Steps(file, lz4.frame.LZ4FrameDecompressor()).read
 
 
 class _Steps:
-    """Reads through a decompressor of the standard library, which keeps its output within `max_length`."""
+    """Reads through a decompressor with the methods of the standard library's, which limits its output."""
 
     def __init__(self, file: BinaryIO, decompressor: Any) -> None:
         self._file, self._decompressor = file, decompressor

@@ -20,7 +20,7 @@ from time import mktime, strptime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from whence._base.errors import MapsError
-from whence.crashes.packed import MAGIC_SIZE, ZLIB, ZLIB_HEADS, ExpandedCore, packing_of
+from whence.dumps.packed import MAGIC_SIZE, ZLIB, ZLIB_HEADS, ExpandedCore, packing_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
