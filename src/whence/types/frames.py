@@ -277,6 +277,8 @@ class FrameContext:
         """Return the value of a variable."""
         decoder = self.process.decoder
         if plan.constant is None and plan.located is None:
+            if plan.type.plain.size == 0:  # Rust's (), and structures without members
+                return decoder.decode(plan.type, Storage(self.memory, (Piece(None),)))
             return decoder.missing(plan.type, OPTIMIZED_OUT)
         self.process.expressions_left = EXPRESSIONS
         try:

@@ -25,7 +25,7 @@ MOST_PIECES = 256
 SHORT = 11  # bytes of the longest expression with one operand
 LONGEST = 1 << 16  # bytes of an expression, of an implicit value
 BITS = 1 << 16  # of a location in pieces of bits
-INNER_DEPTH = 8  # of expressions within expressions, and of values at the entry of callers
+INNER_DEPTH = 32  # of expressions within expressions, and of values at the entry of callers
 
 TYPED = {  # GNU's number of an operation: the standard's
     constants.DW_OP_GNU_implicit_pointer: constants.DW_OP_implicit_pointer,
