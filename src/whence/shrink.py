@@ -58,6 +58,8 @@ DT_DEBUG = 21
 DEBUG_WORDS = 5  # of struct r_debug: r_version, r_map, r_brk, r_state, r_ldbase
 EXTENDED_DEBUG = 2  # r_version from which r_next follows: the next namespace
 LOADER_WORDS = 5  # of struct link_map: l_addr, l_name, l_ld, l_next, l_prev
+THREAD_SYMBOLS = ("_dl_stack_user", "_dl_stack_used", "__stack_user", "stack_used")  # glibc's lists in static programs
+THREADS_LIMIT = 1 << 16
 THREAD_LIBRARIES = ("libc.so", "libc-", "ld-", "ld.so", "libpthread")  # starts of file names
 X86 = (constants.EM_X86_64, constants.EM_386)
 # of notes: the part that --redact keeps, [start, end), by owner and type
@@ -315,16 +317,23 @@ def _add_loader(kept: _Kept, elf: ElfFile) -> bool:
 
 
 def _add_static_debug(kept: _Kept, elf: ElfFile, snapshot: SnapshotMappings, locator: Locator | None) -> None:
-    """Keep the list of files of a static program, where debuggers look for the symbol _r_debug."""
+    """Keep the lists of files and threads of a static program, where debuggers look for their symbols."""
     entry = auxiliary_vector(elf).get(AT_ENTRY, 0)
     modules = Modules(snapshot, locator)
     try:
         for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
             if file is not None and mapping.start <= entry < mapping.end:
                 program = modules.of_file(file, mapping).elf
-                index = None if program is None else program.symbols().find("_r_debug")
-                if program is not None and index is not None:
-                    _add_loaded_files(kept, program.symbols().value[index] + entry - program.entry)
+                if program is None:
+                    continue
+                symbols, bias = program.symbols(), entry - program.entry
+                debug = symbols.find("_r_debug")
+                if debug is not None:
+                    _add_loaded_files(kept, symbols.value[debug] + bias)
+                for name in THREAD_SYMBOLS:
+                    index = symbols.find(name)
+                    if index is not None:
+                        _add_thread_list(kept, symbols.value[index] + bias)
     finally:
         modules.close()
 
@@ -362,6 +371,16 @@ def _add_loaded_files(kept: _Kept, debug: int) -> None:
         if version < EXTENDED_DEBUG or not following:
             break
         debug = following
+
+
+def _add_thread_list(kept: _Kept, head: int) -> None:
+    """Keep a list of glibc's threads: pointers to the next and the previous entry, inside struct pthread."""
+    entry, seen = head, set[int]()
+    while entry and entry not in seen and len(seen) < THREADS_LIMIT:
+        seen.add(entry)
+        if entry != head:
+            kept.add(entry - THREAD_BLOCK, entry + THREAD_BLOCK)
+        entry = (kept.words(entry, 2) or (0,))[0]
 
 
 def _add_text(kept: _Kept, address: int) -> None:
