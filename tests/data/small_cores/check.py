@@ -1,6 +1,8 @@
-"""check.py WHENCE: crash real programs, shrink their cores, and compare what debuggers print for both cores.
+"""check.py WHENCE [NAME...]: crash real programs, shrink their cores, and compare what debuggers print for both cores.
 
-Programs that are not installed are left out, and said. Exits with 1 if any text differs.
+Prints two tables: small cores (size before and after, time, texts of gdb, eu-stack, lldb and whence), and variables of
+all frames (how many have the value that gdb prints, time of both). Programs that are not installed are left out, and
+said. Exits with 1 if any text differs, or a variable has another value than in gdb without an explanation.
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
+import whence
+from tests.helpers.gdb_values import compared, gdb_frames
+
+SOURCES = Path(__file__).parent.parent.parent / "types" / "programs"
 C = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +32,9 @@ C = """
 #include <unistd.h>
 static pthread_barrier_t barrier;
 __attribute__((noinline)) static int deep(const char *name, int n) {
-    if (n) return deep(name, n - 1) + 1;
+    char text[32] = "local";
+    text[8] = n;
+    if (n) return deep(name, n - 1) + text[0];
     pthread_barrier_wait(&barrier);
     for (;;) pause();
 }
@@ -51,36 +63,57 @@ fn main() { for _ in 0..5 { thread::spawn(|| deep(5, "worker")); } deep(9, "main
 JAVA = (
     "class J { static int f(int n) { while (n == 0); return f(n - 1); } public static void main(String[] a) { f(9); } }"
 )
-SCRIPTS = {
-    "python3": ["-c", "import threading as t, time\nt.Thread(target=time.sleep, args=(99,)).start()\ntime.sleep(99)"],
-    "node": ["-e", "function f(n) { if (n) return f(n - 1); for (;;); } f(9)"],
-    "ruby": ["-e", "def f(n) n > 0 ? f(n - 1) : sleep end; f(9)"],
-    "perl": ["-e", "sub f { my $n = shift; return f($n - 1) if $n; sleep 99 } f(9)"],
-    "lua5.4": ["-e", "local function f(n) if n > 0 then return 1 + f(n - 1) end while true do end end f(9)"],
-    "php": ["-r", "function f($n) { if ($n) return f($n - 1); for (;;); } f(9);"],
-    "redis-server": ["--port", "0", "--unixsocket", "redis.socket", "--save", ""],
-    "memcached": ["-u", "root", "-s", "memcached.socket"],
-    "nginx": ["-e", "/dev/null", "-p", ".", "-c", "nginx.conf"],
-    "sqlite3": [":memory:", "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c"],
-    "bash": ["-c", "f() { while :; do :; done; }; f"],
-    "sleep": ["99"],
-    "java": ["J.java"],
-}
 NGINX = "daemon off; master_process off; pid nginx.pid; events {} http { access_log off; server { listen unix:n; } }"
-GDB = (
-    *("gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off"),
-    *("-ex", "thread apply all bt", "-ex", "info sharedlibrary"),
-)
-PROGRAMS = {
-    "threads": ("gcc", C, "-g", "-O1", "-pthread", "-DTHREADS=10", "-DMEGABYTES=200ul"),
-    "100-threads": ("gcc", C, "-g", "-O1", "-pthread", "-DTHREADS=100", "-DMEGABYTES=1024ul"),
-    "static": ("gcc", C, "-g", "-static", "-pthread", "-DTHREADS=3", "-DMEGABYTES=8ul"),
-    "static-pie": ("gcc", C, "-g", "-static-pie", "-pthread", "-DTHREADS=3", "-DMEGABYTES=8ul"),
-    "i386": ("gcc", C, "-g", "-m32", "-pthread", "-DTHREADS=3", "-DMEGABYTES=8ul"),
-    "musl": ("musl-gcc", C, "-g", "-pthread", "-DTHREADS=3", "-DMEGABYTES=8ul"),
-    "rust": ("rustc", RUST, "-g"),
-    "go": ("go", GO),
+PYTHON = "import threading as t, time\nfor _ in range(8): t.Thread(target=time.sleep, args=(99,)).start()\ntime.sleep(99)"
+THREADS = ("-pthread", "-DTHREADS=3", "-DMEGABYTES=8ul")
+I386 = "/usr/i686-linux-gnu/lib"
+PROGRAMS: dict[str, tuple[str, ...]] = {  # compiler, source, options
+    "C, 10 threads": ("gcc", "c.c", "-g", "-O0", "-pthread", "-DTHREADS=10", "-DMEGABYTES=200ul"),
+    "C, 100 threads, 1 GB": ("gcc", "c.c", "-g", "-O2", "-fno-builtin", "-pthread", "-DTHREADS=100", "-DMEGABYTES=1024ul"),
+    "C, static": ("gcc", "c.c", "-g", "-static", *THREADS),
+    "C, static PIE": ("gcc", "c.c", "-g", "-static-pie", *THREADS),
+    "C, musl": ("musl-gcc", "c.c", "-g", *THREADS),
+    "C, i386": (
+        "i686-linux-gnu-gcc", "c.c", "-g", *THREADS, f"-Wl,--dynamic-linker={I386}/ld-linux.so.2", f"-Wl,-rpath,{I386}",
+    ),
+    "C, arm64 by qemu": ("aarch64-linux-gnu-gcc", "c.c", "-g", "-static", *THREADS),
+    "Rust, 6 threads": ("rustc", "c.rs", "-g"),
+    "Go, 50 goroutines": ("go", "c.go"),
+    "C values, -O0": ("gcc", "values.c", "-g", "-O0"),
+    "C values, -O2": ("gcc", "values.c", "-g", "-O2"),
+    "C++ values, -O0": ("g++", "containers.cpp", "-std=c++17", "-w", "-g", "-O0"),
+    "C++ values, -O2": ("g++", "containers.cpp", "-std=c++17", "-w", "-g", "-O2"),
+    "Rust values, -O0": ("rustc", "values.rs", "-g", "--edition", "2021"),
+    "Rust values, -O": ("rustc", "values.rs", "-g", "--edition", "2021", "-O"),
+    "Go values, -N -l": ("go", "values.go", "-gcflags=-N -l"),
+    "Go values": ("go", "values.go"),
+}  # fmt: skip
+COMMANDS = {
+    "Python, 9 threads": ["python3", "-c", PYTHON],
+    "node": ["node", "-e", "function f(n) { if (n) return f(n - 1); for (;;); } f(9)"],
+    "Java": ["java", "J.java"],
+    "redis": ["redis-server", "--port", "0", "--unixsocket", "redis.socket", "--save", ""],
+    "PostgreSQL": ["postgres", "-D", ".", "-k", ".", "-c", "listen_addresses="],
+    "nginx": ["nginx", "-e", "/dev/null", "-p", ".", "-c", "nginx.conf"],
+    "memcached": ["memcached", "-u", "root", "-s", "memcached.socket"],
+    "sqlite": ["sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c"],  # noqa: E501
+    "ruby": ["ruby", "-e", "def f(n) n > 0 ? f(n - 1) : sleep end; f(9)"],
+    "perl": ["perl", "-e", "sub f { my $n = shift; return f($n - 1) if $n; sleep 99 } f(9)"],
+    "lua": ["lua5.4", "-e", "local function f(n) if n > 0 then return 1 + f(n - 1) end while true do end end f(9)"],
+    "php": ["php", "-r", "function f($n) { if ($n) return f($n - 1); for (;;); } f(9);"],
+    "bash": ["bash", "-c", "f() { while :; do :; done; }; f"],
 }
+GDB = ("-nx", "-batch", "-iex", "set debuginfod enabled off")
+STARTING = {"java": 5.0, "postgres": 4.0, "C, 100 threads, 1 GB": 4.0}  # seconds until a program works
+EXPLAINED = ("equal", "both missing", "gdb missing", "unknown register", "structure in gdb", "gdb ends", "repeated by gdb")
+
+
+class Crashed(NamedTuple):
+    """A program's core, the program, the gdb that reads it, and the user and CPU seconds of a tool."""
+
+    core: Path
+    program: str
+    gdb: str
 
 
 def build(name: str) -> list[str] | None:
@@ -88,60 +121,160 @@ def build(name: str) -> list[str] | None:
     compiler, source, *options = PROGRAMS[name]
     if shutil.which(compiler) is None:
         return None
-    ending = {"rustc": ".rs", "go": ".go"}.get(compiler, ".c")
-    Path(name + ending).write_text(source)
-    command = ["go", "build"] if compiler == "go" else [compiler, *options]
-    done = subprocess.run([*command, "-o", name, name + ending], capture_output=True)
-    return [f"./{name}"] if done.returncode == 0 else None
+    command = ["go", "build", *options] if compiler == "go" else [compiler, *options]
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": ""}
+    done = subprocess.run([*command, "-o", "program", source], capture_output=True, env=environment)
+    if done.returncode:
+        return None
+    return ["qemu-aarch64-static", "./program"] if "aarch64" in compiler else ["./program"]
 
 
-def crash(command: list[str]) -> Path | None:
-    """Start a program, let it work for two seconds, end it by a signal, and return its core."""
+def crash(name: str, command: list[str]) -> Crashed | None:
+    """Start a program, let it work, end it by a signal, and return its core."""
+    user = None
+    if command[0] == "postgres":
+        binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+        command, user = [str(binaries / "postgres"), *command[1:]], "postgres"
+        for path in (Path(), Path().absolute().parent):
+            shutil.chown(path, "postgres")
+            path.chmod(0o700)
+        subprocess.run([binaries / "initdb", "-D", "."], user=user, check=True, capture_output=True)
     environment = {**os.environ, "GOTRACEBACK": "crash"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(2 if command[0] != "java" else 5)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user
+    )
+    time.sleep(STARTING.get(name, STARTING.get(os.path.basename(command[0]), 2.0)))
     process.send_signal(signal.SIGABRT)
     process.wait()
-    return next(Path().glob("core*"), None)
+    is_arm64 = command[0].startswith("qemu")
+    core = next(Path().glob("qemu_*.core" if is_arm64 else "core*"), None)
+    program = "./program" if is_arm64 else os.path.realpath(shutil.which(command[0]) or command[0])
+    return None if core is None else Crashed(core, program, "gdb-multiarch" if is_arm64 else "gdb")
+
+
+@contextmanager
+def timed(seconds: list[float]) -> Iterator[None]:
+    """Append the processor time of the child processes of a block."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    yield
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def text(command: list[str], core: Path) -> str:
-    done = subprocess.run([*command, str(core)], capture_output=True, text=True)
-    return (done.stdout + done.stderr).replace(str(core), "CORE")
+    done = subprocess.run([*command, str(core)], capture_output=True, text=True, errors="replace")
+    return (done.stdout + done.stderr).replace(core.name, "CORE")
 
 
-def main(whence: str) -> int:
-    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    failures = 0
-    Path("nginx.conf").write_text(NGINX)
-    Path("J.java").write_text(JAVA)
-    for name in (*PROGRAMS, *SCRIPTS):
-        command = build(name) if name in PROGRAMS else [name, *SCRIPTS[name]] if shutil.which(name) else None
-        core = None if command is None else crash(command)
-        if command is None or core is None:
-            print(f"{name:12} {'not on this machine' if command is None else 'no core was left'}")
+def small_core(crashed: Crashed, whence_command: str) -> tuple[list[str], int]:
+    """Return the cells of the table of small cores, and how many texts differ."""
+    core, program = crashed.core, crashed.program
+    small = core.with_name("s.dump")
+    seconds: list[float] = []
+    options = ["--binary", program]
+    with timed(seconds):
+        command = [whence_command, "core", str(core), "--shrink", "-o", str(small), *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    tools = {
+        "gdb": [crashed.gdb, *GDB, "-ex", "thread apply all bt", "-ex", "info sharedlibrary", program],
+        "eu-stack": ["eu-stack", "-e", program, "--core"],
+        "lldb": ["lldb-19", "-b", "-o", "thread backtrace all", program, "-c"],
+        "whence": [whence_command, "core", *options],
+    }
+    cells, differences = [], 0
+    for words in tools.values():
+        if shutil.which(words[0]) is None:
+            cells.append("")
             continue
-        core, small = core.rename("full.dump"), Path("shrunk.dump")
-        subprocess.run([whence, "core", str(core), "--shrink", "-o", str(small)], check=True, stdout=subprocess.DEVNULL)
-        program = os.path.realpath(shutil.which(command[0]) or command[0])
-        tools = {
-            "gdb": [*GDB, program],
-            "eu-stack": ["eu-stack", "-e", program, "--core"],
-            "whence": [whence, "core"],
-        }
-        results = []
-        for tool, words in tools.items():
-            if shutil.which(words[0]):
-                full, shrunk = text(words, core), text(words, small)
-                results.append(f"{tool}: {full.count(chr(10))} lines {'equal' if full == shrunk else 'DIFFER'}")
-                failures += full != shrunk
-        print(f"{name:12} {core.stat().st_size:13,} -> {small.stat().st_size:9,}  {', '.join(results)}", flush=True)
-        core.unlink()
+        full, shrunk = text(words, core), text(words, small)
+        is_equal = full == shrunk
+        if not is_equal and os.environ.get("KEEP"):
+            Path(os.environ["KEEP"], f"{words[0]}-full").write_text(full)
+            Path(os.environ["KEEP"], f"{words[0]}-small").write_text(shrunk)
+        cells.append(f"{full.count(chr(10)):,} lines equal" if is_equal else "DIFFERENT")
+        differences += not is_equal
+    sizes = [f"{core.stat().st_size / 1e6:,.1f}", f"{small.stat().st_size / 1e6:,.2f}", f"{seconds[0]:.2f}"]
+    return [*sizes, *cells], differences
+
+
+def variables(crashed: Crashed, whence_command: str, name: str) -> tuple[list[str], int]:
+    """Return the cells of the table of variables, and how many have another value than in gdb."""
+    program = Path(crashed.program)
+    with (
+        whence.Core(crashed.core, programs=[program]) as core,
+        whence.Locator(binaries=[program]) as locator,
+        whence.Symbolizer(locator, demangle=True) as symbolizer,
+    ):
+        stacks = core.stacks(symbolizer, variables=True)
+    folder = Path("out")
+    folder.mkdir(exist_ok=True)
+    is_rust = name.startswith("Rust")
+    theirs = gdb_frames(crashed.core, program, folder, gdb=crashed.gdb)
+    outcomes: Counter[str] = Counter()
+    for each in compared(stacks, theirs, rust=is_rust):
+        is_container = each.outcome == "different" and is_explained(name, each.ours, each.theirs)
+        outcomes["structure in gdb" if is_container else each.outcome] += 1
+        if each.outcome not in EXPLAINED and not is_container:
+            print(f"    {each.outcome}: {each.function} {each.name}: {each.ours[:200]} | {each.theirs[:200]}")
+    seconds: list[float] = []
+    with timed(seconds):
+        command = [whence_command, "core", str(crashed.core), "--locals", "--binary", str(program)]
+        subprocess.run(command, capture_output=True)
+    with timed(seconds):
+        gdb = [crashed.gdb, *GDB, "-ex", "thread apply all bt full", str(program), str(crashed.core)]
+        subprocess.run(gdb, capture_output=True)
+    agreeing = outcomes["equal"] + outcomes["both missing"]
+    valued = sum(outcomes.values()) - outcomes["repeated by gdb"]
+    share = f"{100 * agreeing / valued:.1f}" if valued else ""
+    others = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()) if outcome not in EXPLAINED[:2])
+    return [f"{valued:,}", share, others, *(f"{each:.2f}" for each in seconds)], outcomes["different"]
+
+
+def is_explained(name: str, ours: str, theirs: str) -> bool:
+    """Return True for values of Go whose dynamic type gdb does not know."""
+    return name.startswith("Go") and (ours.startswith(("interface {}", "error", "main.speaker", "map[", "func")) or "array" in theirs)
+
+
+def main(whence_command: str, names: list[str]) -> int:
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    failures, small, values = 0, [], []
+    for name in names or (*PROGRAMS, *COMMANDS):
+        with TemporaryDirectory() as folder:
+            os.chdir(folder)
+            for source in SOURCES.iterdir():
+                shutil.copy(source, ".")
+            for file, content in (
+                ("c.c", C), ("c.go", GO), ("c.rs", RUST), ("J.java", JAVA), ("nginx.conf", NGINX),
+            ):  # fmt: skip
+                Path(file).write_text(content)
+            if name == "PostgreSQL":
+                Path("data").mkdir()
+                os.chdir("data")
+            command = build(name) if name in PROGRAMS else COMMANDS[name]
+            is_installed = command is not None and (shutil.which(command[0]) or command[0] == "postgres")
+            crashed = crash(name, command) if command is not None and is_installed else None
+            if crashed is None:
+                print(f"{name}: {'no core was left' if is_installed else 'not on this machine'}", flush=True)
+                continue
+            crashed = crashed._replace(core=crashed.core.rename("f.dump"))
+            cells, differences = small_core(crashed, whence_command)
+            small.append([name, *cells])
+            print(" | ".join(small[-1]), flush=True)
+            rows, wrong = variables(crashed, whence_command, name)
+            values.append([name, *rows])
+            print(" | ".join(values[-1]), flush=True)
+            failures += differences + wrong
+            os.chdir("/")
+    print_table(["program", "MB", "small, MB", "seconds", "gdb", "eu-stack", "lldb", "whence"], small)
+    print_table(["program", "variables", "as in gdb, %", "others", "whence, s", "gdb, s"], values)
     return min(1, failures)
 
 
+def print_table(head: list[str], rows: list[list[str]]) -> None:
+    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
 if __name__ == "__main__":
-    where = os.path.abspath(sys.argv[1])
-    with TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main(where))
+    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2:]))
