@@ -27,6 +27,7 @@ from whence._base.errors import ElfError, MapsError
 from whence.cli.main import main
 from whence.crashes import CoreCollection, crashes_in, keep_cores
 from whence.crashes.collected import CollectedCore, folders_of, read_collected
+from whence.crashes.keeping import kept_signatures
 from whence.dumps import packed, unpacked
 from whence.dumps.apport import read_apport
 from whence.symbolize import Core, Symbolizer
@@ -365,3 +366,64 @@ def test_other_compressed_files_are_not_opened_as_cores(tmp_path: Path) -> None:
     path.write_bytes(zstd.compress(b"text"))
     with pytest.raises(ElfError, match="not an ELF file"):
         Core(path)
+
+
+def test_a_store_keeps_small_cores_by_signature(
+    crashes: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, store = tmp_path / "cores", tmp_path / "store"
+    folder.mkdir()
+    for number in range(3):
+        name = systemd_name(pid=number, time=TIME + number * 1_000_000, ending=".zst")
+        (folder / name).write_bytes(zstd.compress(crashes[0].read_bytes(), 1))
+    shutil.copy(crashes[1], folder / "core.9")
+    assert main(["store", "add", str(store), "/bin/true"]) == 0
+    assert main(["cores", str(folder), "--keep", str(store), "--limit", "3"]) == 0
+    capsys.readouterr()
+    assert main(["store", "ls", str(store), "--cores", "--json"]) == 0
+    frequent, rare = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (frequent["count"], frequent["program"], frequent["functions"][0]) == (3, "program", "boom")
+    assert (frequent["first"], frequent["last"]) == (TIME / 1e6, TIME / 1e6 + 2)
+    assert (rare["count"], rare["functions"][0]) == (1, "die")
+    assert frequent["size"] == sum(os.path.getsize(path) for path in frequent["cores"])
+    assert main(["store", "ls", str(store), "--cores"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith(f"{frequent['signature']}      3 ")
+    assert line.endswith("  program  boom < inlined < deep < mode < main")
+
+    assert main(["store", "show", str(store), frequent["signature"]]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"signature   {frequent['signature']}\nprogram     program\nfunctions   boom < ")
+    assert shown.count("\ncore        ") == 3
+
+    assert main(["store", "gc", str(store), "--cores", "1", "--dry-run"]) == 0
+    assert "2 cores would be removed" in capsys.readouterr().err
+    assert main(["store", "gc", str(store), "--cores", "1"]) == 0
+    assert [path for path in map(Path, frequent["cores"]) if path.exists()] == [Path(frequent["cores"][-1])]
+    assert main(["store", "rm", str(store), frequent["signature"]]) == 0
+    assert not Path(frequent["cores"][-1]).parent.exists()
+    assert main(["store", "show", str(store), frequent["signature"]]) == 1
+    assert main(["store", "gc", str(store), "--cores-size", "0"]) == 0
+    assert not Path(rare["cores"][0]).exists()
+    capsys.readouterr()
+    assert main(["store", "ls", str(store), "--cores"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_damaged_description_costs_only_the_names(tmp_path: Path) -> None:
+    (tmp_path / "cores").mkdir()
+    (tmp_path / "cores" / "core.1").write_bytes(forged())
+    keep_cores(collected(tmp_path / "cores"), tmp_path / "kept")
+    (described,) = (tmp_path / "kept").glob("*/signature.json")
+    assert stat.S_IMODE(described.stat().st_mode) == 0o600
+    for content in (b"", b"[]", b'{"program": 1}', b"[" * 60_000):
+        described.write_bytes(content)
+        (kept,) = kept_signatures(tmp_path / "kept")
+        assert (kept.signature.text, kept.signature.functions, len(kept.cores)) == (described.parent.name, (), 1)
+
+
+def test_cores_are_not_kept_in_buckets(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["cores", str(tmp_path), "--keep", "s3://bucket"]) == 2
+    assert "cores are kept in a folder, or in a store in a folder" in capsys.readouterr().err
+    assert main(["store", "ls", "memory://cores", "--cores"]) == 2
+    assert "small cores are kept in stores in folders only" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from argparse import Namespace
 from time import localtime, strftime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WrongUse
 from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
-from whence.cli.options import add_json_option, add_locator_options, symbolizer_of
+from whence.cli.options import add_json_option, add_locator_options, byte_count, symbolizer_of
 from whence.crashes.collected import APPORT_FOLDER, SYSTEMD_FOLDER, crashes_in, folders_of
 from whence.crashes.keeping import BYTES, LIMIT, keep_cores
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from whence.crashes.collected import CoreCollection, SignatureGroup
     from whence.crashes.keeping import KeptCores
 
-SIZE = re.compile(r"(\d{1,15})([KMG]?)")
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 FUNCTIONS_SHOWN = 60  # characters
 
 
@@ -34,7 +31,9 @@ def configure(parser: Parser) -> None:
     add_json_option(parser, "print one JSON object per signature, and one per core without a signature")
     more = parser.add_argument_group("small cores")
     more.add_argument(
-        "--keep", metavar="FOLDER", help="write small cores of the newest crashes of each signature there"
+        "--keep",
+        metavar="STORE",
+        help="write small cores of the newest crashes of each signature to a store or folder",
     )
     more.add_argument("--limit", type=int, metavar="N", help=f"with --keep: cores of each signature ({LIMIT})")
     more.add_argument("--bytes", type=byte_count, metavar="SIZE", help="with --keep: bytes of all cores, as 500M (1G)")
@@ -48,22 +47,8 @@ def configure(parser: Parser) -> None:
         "whence cores /var/crash --files                  what apport keeps, with the files",
         "whence cores --systemd --keep /srv/crashes --limit 5 --bytes 500M",
         "whence cores /srv/crashes                        the small cores",
+        "whence cores --systemd --keep /srv/symbols       in a store: whence store ls /srv/symbols --cores",
     )
-
-
-def byte_count(word: str) -> int:
-    """Parse a number of bytes with K, M or G after it. argparse reports a ValueError.
-
-    >>> byte_count("2K"), byte_count("7")
-    (2048, 7)
-    """
-    match = SIZE.fullmatch(word)
-    if match is None:
-        raise ValueError(word)
-    return int(match[1]) * UNITS[match[2]]
-
-
-byte_count.__name__ = "number of bytes"  # in argparse's messages
 
 
 def run(options: Namespace) -> int:
@@ -73,6 +58,8 @@ def run(options: Namespace) -> int:
         raise WrongUse("give a folder with cores, --systemd or --apport")
     if not options.keep and (options.limit is not None or options.bytes is not None or options.redact):
         raise WrongUse("--limit, --bytes and --redact: only with --keep")
+    if options.keep and "://" in options.keep:
+        raise WrongUse(f"--keep {plain(options.keep)}: cores are kept in a folder, or in a store in a folder")
     if options.limit is not None and options.limit < 1:
         raise WrongUse(f"--limit {options.limit}: expected at least 1")
     with symbolizer_of(options) as symbolizer:

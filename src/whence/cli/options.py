@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from whence.symbolize import Symbolizer
 
 FROM_ENVIRONMENT = ""
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+DIGITS = 15  # of a number of bytes
 # defaults of `add_locator_options`
 LOCATOR_DEFAULTS: dict[str, object] = {
     "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "record_missing": False,
@@ -124,6 +126,21 @@ def gibibytes(word: str) -> float:
 
 
 gibibytes.__name__ = "number of GiB"  # in argparse's messages
+
+
+def byte_count(word: str) -> int:
+    """Parse a number of bytes with K, M or G after it. argparse reports a ValueError.
+
+    >>> byte_count("2K"), byte_count("7")
+    (2048, 7)
+    """
+    digits = word[:-1] if word[-1:] in UNITS else word
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > DIGITS:
+        raise ValueError(word)
+    return int(digits) * UNITS.get(word[-1:], 1)
+
+
+byte_count.__name__ = "number of bytes"  # in argparse's messages
 
 
 def cache_root(options: Namespace) -> str:

@@ -14,7 +14,7 @@ from whence._base.errors import WrongUse
 from whence._base.streams import complain
 from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
-from whence.cli.options import FROM_ENVIRONMENT, add_json_option, existing_store, gibibytes
+from whence.cli.options import FROM_ENVIRONMENT, add_json_option, byte_count, existing_store, gibibytes
 from whence.objects.ids import DebugId, same_id
 from whence.store.names import ELF_KINDS, is_id
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 UNITS = "KMGT"
 DAY_SECONDS = 86400
+SIGNATURE_DIGITS = 12
 INTERMIXED = True
 OWN = "-"
 STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: your own"
@@ -64,12 +65,15 @@ def configure(parser: Parser) -> None:
     add_json_option(add, "print one JSON object per file")
     ls = action("ls", "list the build-ids with sizes, quality and dates", "[STORE] [options]")
     ls.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    add_json_option(ls, "print one JSON object per build-id")
+    ls.add_argument("--cores", action="store_true", help="list the small cores instead, by crash signature")
+    add_json_option(ls, "print one JSON object per build-id, or per signature")
     show = action("show", "print everything known about build-ids", "[STORE] ID... [options]")
-    show.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id, a debug id or a name of store ls")
-    add_json_option(show, "print one JSON object per build-id")
+    show.add_argument(
+        "words", nargs="*", metavar="STORE ID", help="a build-id, a debug id, a crash signature or a name of store ls"
+    )
+    add_json_option(show, "print one JSON object per build-id or signature")
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
-    remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
+    remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id, or a crash signature")
     add_json_option(remove, "print one JSON object per build-id")
     missing = action("wanted", "list requested build-ids that are missing", "[STORE] [options]")
     missing.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
@@ -77,14 +81,23 @@ def configure(parser: Parser) -> None:
     check = action("verify", "check all hashes, build-ids and archives, and rebuild the index", "[STORE]")
     check.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     add_json_option(check, "print one JSON object per problem")
-    collect = action("gc", "remove build-ids that were not used recently", "[STORE] --keep-days N --max-size GIB")
+    collect = action("gc", "remove build-ids that were not used recently, and small cores", "[STORE] [limits]")
     collect.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     collect.add_argument("--keep-days", type=days, metavar="N", help="remove build-ids not used for N days")
     collect.add_argument(
         "--max-size", type=gibibytes, metavar="GIB", help="remove the least recently used build-ids until the rest fits"
     )
+    collect.add_argument(
+        "--cores", type=int, metavar="N", help="remove small cores, but the newest N of each signature"
+    )
+    collect.add_argument(
+        "--cores-size",
+        type=byte_count,
+        metavar="SIZE",
+        help="remove small cores until the rest fits, as 500M",
+    )
     collect.add_argument("--dry-run", action="store_true", help="only print what would be removed")
-    add_json_option(collect, "print one JSON object per build-id")
+    add_json_option(collect, "print one JSON object per build-id or core")
     out = action("export", "copy the files of build-ids to a folder", "[STORE] ID... -o DIR")
     out.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
     out.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
@@ -98,6 +111,7 @@ def configure(parser: Parser) -> None:
         "whence store wanted /srv/symbols",
         "whence store verify s3://symbols/prod",
         "whence store gc /srv/symbols --keep-days 90 --dry-run",
+        "whence store ls /srv/symbols --cores        small cores that whence cores --keep wrote",
         "whence store rm /srv/symbols 7c5e4b7f0a1b",
         "whence store export /srv/symbols 7c5e4b7f0a1b -o out --layout gdb",
     )
@@ -210,6 +224,8 @@ def mapped_by(options: Namespace) -> Iterator[ProcessFile]:
 
 def ls(options: Namespace) -> int:
     store = only_store(options)
+    if options.cores:
+        return list_cores(cores_of(store), as_json=options.json)
     with store:
         rows = store.list()
     if options.json:
@@ -258,6 +274,8 @@ def show(options: Namespace) -> int:
     with store:
         for word in words:
             metas = described(store, word)
+            if not metas and show_cores(store, word, as_json=options.json):
+                continue
             if not metas:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
@@ -312,7 +330,9 @@ def remove(options: Namespace) -> int:
     with store:
         for word in words:
             build_id = id_of(store, word)
-            freed = store.remove(build_id)
+            freed = store.remove(build_id) if is_id(build_id) else 0
+            if not freed and is_signature(word):
+                freed = removed_cores(store, word)
             if not freed:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
@@ -367,8 +387,15 @@ def gc(options: Namespace) -> int:
     from whence.store.collecting import Collected, collect
 
     store = only_store(options)
-    if options.keep_days is None and options.max_size is None:
-        raise WrongUse(f"store {options.action}: give --keep-days or --max-size")
+    limits_cores = options.cores is not None or options.cores_size is not None
+    if options.keep_days is None and options.max_size is None and not limits_cores:
+        raise WrongUse(f"store {options.action}: give --keep-days, --max-size, --cores or --cores-size")
+    if options.cores is not None and options.cores < 0:
+        raise WrongUse(f"--cores {options.cores}: expected a number of cores")
+    if limits_cores:
+        collect_cores(store, options)
+        if options.keep_days is None and options.max_size is None:
+            return ANSWERED
 
     def report(collected: Collected) -> None:
         if options.json:
@@ -386,6 +413,94 @@ def gc(options: Namespace) -> int:
             file=sys.stderr,
         )
     return ANSWERED
+
+
+def collect_cores(store: Store, options: Namespace) -> None:
+    """Remove small cores until the limits of the options are met."""
+    from whence.crashes.keeping import limit_cores
+
+    def report_core(path: str, count: int) -> None:
+        if options.json:
+            print(json.dumps({"path": path, "removed_bytes": count}), flush=True)
+        else:
+            print(f"{size(count):>8}  {plain(path)}", flush=True)
+
+    gone = limit_cores(
+        cores_of(store), limit=options.cores, size=options.cores_size, dry_run=options.dry_run, report=report_core
+    )
+    if not options.json:
+        print(f"{counted(len(gone), 'core')} {'would be removed' if options.dry_run else 'removed'}", file=sys.stderr)
+
+
+def cores_of(store: Store) -> str:
+    """Return the folder of a store's small cores. Raises WrongUse for a bucket."""
+    from whence.crashes.keeping import STORE_FOLDER
+    from whence.store.folder import Folder
+
+    if not isinstance(store.objects, Folder):
+        raise WrongUse(f"{plain(store.url)}: small cores are kept in stores in folders only")
+    return str(store.objects.root / STORE_FOLDER)
+
+
+def list_cores(folder: str, *, as_json: bool) -> int:
+    """Print a line for each signature: hash, number and bytes of its cores, first and last day, program, functions."""
+    from whence.crashes.keeping import kept_signatures
+
+    for kept in kept_signatures(folder):
+        if as_json:
+            print(json.dumps(kept.as_json()))
+            continue
+        functions = plain(" < ".join(kept.signature.functions) or "?")
+        days = f"{day(int(kept.first))}  {day(int(kept.last))}"
+        program = plain(kept.signature.program)
+        print(f"{kept.signature.text}  {len(kept.cores):>5} {size(kept.size):>8}  {days}  {program}  {functions}")
+    return ANSWERED
+
+
+def show_cores(store: Store, signature: str, *, as_json: bool) -> bool:
+    """Print the small cores of a signature. False if there are none."""
+    from whence.crashes.keeping import kept_signatures
+
+    if not is_signature(signature) or not is_folder(store):
+        return False
+    for kept in kept_signatures(cores_of(store)):
+        if kept.signature.text != signature:
+            continue
+        if as_json:
+            print(json.dumps(kept.as_json()))
+            return True
+        print(f"{'signature':10}  {kept.signature.text}")
+        print(f"{'program':10}  {plain(kept.signature.program)}")
+        print(f"{'functions':10}  {plain(' < '.join(kept.signature.functions) or '?')}")
+        for path in kept.cores:
+            print(f"{'core':10}  {plain(path)}")
+        return True
+    return False
+
+
+def removed_cores(store: Store, signature: str) -> int:
+    """Remove the small cores of a signature, and return their bytes."""
+    from whence.crashes.keeping import limit_cores
+
+    sizes: list[int] = []
+    if is_folder(store):
+        limit_cores(cores_of(store), only=signature, report=lambda _, count: sizes.append(count))
+    return sum(sizes)
+
+
+def is_folder(store: Store) -> bool:
+    from whence.store.folder import Folder
+
+    return isinstance(store.objects, Folder)
+
+
+def is_signature(word: str) -> bool:
+    """Return True for the hash of a crash signature.
+
+    >>> is_signature("36905fb32012"), is_signature("36905fb3")
+    (True, False)
+    """
+    return len(word) == SIGNATURE_DIGITS and is_id(word)
 
 
 def export(options: Namespace) -> int:

@@ -9,7 +9,7 @@ In: a Core and a Symbolizer. Out: plain objects, and text, HTML and JSON of thes
     text        a report as text
     page        a report as an HTML page, with page.css and page.js
     collected   cores in folders: their files, metadata and signatures
-    keeping     small cores kept by signature, within limits
+    keeping     small cores kept by signature in a folder or a store, within limits
 
     with whence.Symbolizer() as symbolizer:
         report = crash_report(whence.Core("core.4711"), symbolizer)
