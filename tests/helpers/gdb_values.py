@@ -75,7 +75,6 @@ PLAIN = [
         (r"@0x[0-9a-f]+: ", ""),  # of references
         (r"@<missing>.*", "<missing>"),
         (r"\((?:[^()]|\([^()]*\))*\) (?=0x)", ""),  # a cast of a pointer to a member
-        (r"(0x[0-9a-f]+) <(?!missing)[^<>]*(?:<[^<>]*>[^<>]*)*>", r"\1"),  # a symbol
     )
 ]
 RUST = [  # gdb writes paths and type parameters before values
@@ -89,9 +88,13 @@ RUST = [  # gdb writes paths and type parameters before values
         (r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16))),
     )
 ]
-STRUCTURES = re.compile(r"\b(?:RawVec|RcInner|ArcInner|NonNull|UnsafeCell|RawTable|NodeRef|RangeInclusive|Box)\b")
+SYMBOL = re.compile(r"(?<=[0-9a-f]) <(?!missing|repeats)")
+STRUCTURES = re.compile(
+    r"\b(?:MaybeDangling|RawVec|RcInner|ArcInner|NonNull|UnsafeCell|RawTable|NodeRef|RangeInclusive|Box)\b"
+)
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 MOST_FATAL = 200
+GO_NOTHING = re.compile(r"(?:\[\][\w.*/]+)?")  # a value of Go or libstdc++ without its members
 INNERMOST = re.compile(r"<[^<>]*>")  # of nested angle brackets
 NAMES = re.compile(r"(static )?[\w.$~()]+ = |std::\w+")
 
@@ -107,18 +110,26 @@ class Compared(NamedTuple):
 
 
 def gdb_frames(
-    core: Path, program: Path, folder: Path, *, raw: bool = False, commands: tuple[str, ...] = (), gdb: str = "gdb"
+    core: Path,
+    program: Path,
+    folder: Path,
+    *,
+    raw: bool = False,
+    commands: tuple[str, ...] = (),
+    gdb: str = "gdb",
+    scripts: str = "/",
 ) -> list[dict[str, object]]:
     """Return the frames of all threads with their variables, as gdb prints them. Skips without gdb and its Python.
 
-    A value at which gdb ends by an internal error (gdb 13 does so for enums of new Rust) is `<gdb ends>`.
+    `scripts` is the folder whose scripts gdb may load. A value at which gdb ends by an internal error (gdb 13 does so
+    for enums of new Rust) is `<gdb ends>`.
     """
     if shutil.which(gdb) is None:
         pytest.skip(f"{gdb} is not on this machine")
     out = folder / f"{core.name}.gdb"
     script = folder / "values.py"
     text = SCRIPT.replace("@OUT@", repr(str(out))).replace("@RAW@", ", raw=True" if raw else "")
-    options = ["-iex", "set auto-load safe-path /usr"]
+    options = ["-iex", f"set auto-load safe-path {scripts}"]
     options += [option for command in commands for option in ("-ex", command)]
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
     fatal: list[int] = []
@@ -145,10 +156,30 @@ def plain_text(text: str) -> str:
     """Return a value without the names of symbols, and with one text for everything that is missing."""
     for pattern, replacement in PLAIN:
         text = pattern.sub(replacement, text)
+    text = without_symbols(text)
     left = text
     while (inner := INNERMOST.sub("", left)) != left:
         left = inner
     return "<missing>" if "<missing>" in text and not re.search(r"\w", NAMES.sub("", left)) else text
+
+
+def without_symbols(text: str) -> str:
+    """Return a value without the names of symbols after addresses, whose angle brackets may be nested.
+
+    >>> without_symbols("{0x8 <f(A<B<int> >)+4>, 0x9 <missing>}")
+    '{0x8, 0x9 <missing>}'
+    """
+    parts, position = [], 0
+    for match in SYMBOL.finditer(text):
+        if match.start() < position:
+            continue
+        depth, end = 1, match.end()
+        while end < len(text) and depth:
+            depth += (text[end] == "<") - (text[end] == ">")
+            end += 1
+        parts.append(text[position : match.start()])
+        position = end
+    return "".join(parts) + text[position:]
 
 
 def rust_text(text: str) -> str:
@@ -192,6 +223,8 @@ def _compared(function: str, ours: list[tuple[str, str]], theirs: dict[str, obje
             yield Compared("gdb ends", function, name, text, match)
             continue
         a, b = plain_text(text), plain_text(match)
+        if GO_NOTHING.fullmatch(b) and a == "<missing>":
+            b = "<missing>"
         if rust:
             a, b = rust_text(a), rust_text(b)
         if "the value of register" in text and a != b:

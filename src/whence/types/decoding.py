@@ -423,7 +423,7 @@ class Decoder:
             return Value(ValueKind.ARRAY, type.name, text, length=count)
         if depth >= self.limits.depth:
             return Value(ValueKind.ARRAY, type.name, "{...}", length=count, is_cut=True)
-        if is_text(element) and not plain.encoding and plain.language in (Language.C, Language.CPP):
+        if is_text(element) and not plain.encoding and plain.language is not Language.RUST:
             return self.character_array(type, storage, count)
         return self.elements(type, element, storage, count, depth)
 

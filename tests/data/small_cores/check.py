@@ -8,6 +8,7 @@ said. Exits with 1 if any text differs, or a variable has another value than in 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -103,6 +104,7 @@ COMMANDS = {
     "php": ["php", "-r", "function f($n) { if ($n) return f($n - 1); for (;;); } f(9);"],
     "bash": ["bash", "-c", "f() { while :; do :; done; }; f"],
 }
+LLDB_OWN = re.compile(r"(?<=\] @ )0x[0-9a-f]+")  # an address in lldb itself
 GDB = ("-nx", "-batch", "-iex", "set debuginfod enabled off")
 STARTING = {"java": 5.0, "postgres": 4.0, "C, 100 threads, 1 GB": 4.0}  # seconds until a program works
 EXPLAINED = ("equal", "both missing", "gdb missing", "unknown register", "structure in gdb", "gdb ends", "repeated by gdb")
@@ -163,7 +165,8 @@ def timed(seconds: list[float]) -> Iterator[None]:
 
 def text(command: list[str], core: Path) -> str:
     done = subprocess.run([*command, str(core)], capture_output=True, text=True, errors="replace")
-    return (done.stdout + done.stderr).replace(core.name, "CORE")
+    shown = (done.stdout + done.stderr).replace(core.name, "CORE")
+    return LLDB_OWN.sub("", shown)
 
 
 def small_core(crashed: Crashed, whence_command: str) -> tuple[list[str], int]:
@@ -209,7 +212,8 @@ def variables(crashed: Crashed, whence_command: str, name: str) -> tuple[list[st
     folder = Path("out")
     folder.mkdir(exist_ok=True)
     is_rust = name.startswith("Rust")
-    theirs = gdb_frames(crashed.core, program, folder, gdb=crashed.gdb)
+    scripts = "/usr" if name.startswith("Python") else "/"  # Python's own script shows objects by their content
+    theirs = gdb_frames(crashed.core, program, folder, gdb=crashed.gdb, scripts=scripts)
     outcomes: Counter[str] = Counter()
     for each in compared(stacks, theirs, rust=is_rust):
         is_container = each.outcome == "different" and is_explained(name, each.ours, each.theirs)
