@@ -113,11 +113,12 @@ machines: $(VENV)/.tested  ## stacks of other machines, by Debian's cross compil
 	  libc6-dev-ppc64el-cross libc6-dev-s390x-cross
 	@sh tests/data/machines/check.sh $(CURDIR)/$(VENV)/bin/python
 
-small-cores: $(VENV)/.tested  ## shrink cores of twenty real programs and compare what debuggers print (installs them)
-	@command -v redis-server memcached nginx node ruby lua5.4 php sqlite3 java musl-gcc >/dev/null || apt-get install -y \
-	  -qq --no-install-recommends redis-server memcached nginx-light nodejs ruby lua5.4 php-cli sqlite3 \
-	  openjdk-17-jre-headless musl-tools gcc-multilib gdb elfutils
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/data/small_cores/check.py $(BIN)/whence
+small-cores: $(VENV)/.tested  ## crash thirty programs, shrink their cores, compare with debuggers, variables too (installs them)
+	@command -v redis-server memcached nginx node ruby lua5.4 php sqlite3 java musl-gcc gdb-multiarch qemu-aarch64-static \
+	  i686-linux-gnu-gcc >/dev/null || apt-get install -y -qq --no-install-recommends redis-server memcached nginx-light \
+	  nodejs ruby lua5.4 php-cli sqlite3 openjdk-17-jre-headless postgresql musl-tools gcc-i686-linux-gnu \
+	  libc6-dev-i386-cross gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static gdb gdb-multiarch elfutils libc6-dbg
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/data/small_cores/check.py $(BIN)/whence
 
 engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
 	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed

@@ -102,6 +102,25 @@ def test_debuggers_print_the_same_for_a_small_core(tool: str, crash: tuple[Path,
     assert backtraces(tool, program, small) == backtraces(tool, program, path)
 
 
+def test_the_lists_of_threads_of_a_static_program_are_kept(tmp_path: Path) -> None:
+    source = SECRETIVE.replace('    dlopen("libm.so.6", RTLD_NOW);\n', "")
+    program = compiled(tmp_path, "-pthread", "-static", source=source)
+    path = core_of(program)
+    with ElfFile.open(program) as elf:
+        index = elf.symbols().find("_dl_stack_user")
+        if index is None:
+            pytest.skip("this C library has no list of threads in static programs")
+        head = elf.symbols().value[index]
+    for options in ([], ["--redact"]):
+        full, small = whence.Core(path), whence.Core(shrunk(path, *options))
+        entry, seen = head, []
+        while entry not in seen:
+            seen.append(entry)
+            assert small.read(entry, 16) == full.read(entry, 16)
+            entry = int.from_bytes(small.read(entry, 8), sys.byteorder)
+        assert (entry, len(seen)) == (head, 2)  # the list, and the main thread
+
+
 PYTHON = """
 import os
 def inner(n):

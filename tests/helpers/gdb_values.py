@@ -70,7 +70,8 @@ out.close()
 PLAIN = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"<error(?: reading variable)?: [^>]*>|<optimized out>|<synthetic pointer>", "<missing>"),
+        (r"<error(?: reading variable)?: [^>]*>|<optimized out>|<synthetic pointer>|<incomplete type>", "<missing>"),
+        (r"^\{[^{}]*\} (?=0x)", ""),  # the type of a function
         (r'(?:", |")<incomplete sequence (.*?)>', r'\1"'),  # of UTF-8
         (r"@0x[0-9a-f]+: ", ""),  # of references
         (r"@<missing>.*", "<missing>"),

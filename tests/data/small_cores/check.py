@@ -106,12 +106,12 @@ COMMANDS = {
 }
 LLDB_OWN = re.compile(r"(?<=\] @ )0x[0-9a-f]+")  # an address in lldb itself
 GDB = ("-nx", "-batch", "-iex", "set debuginfod enabled off")
-STARTING = {"java": 5.0, "postgres": 4.0, "C, 100 threads, 1 GB": 4.0}  # seconds until a program works
+STARTING = {"java": 5.0, "postgres": 4.0}  # seconds until a program works
 EXPLAINED = ("equal", "both missing", "gdb missing", "unknown register", "structure in gdb", "gdb ends", "repeated by gdb")
 
 
 class Crashed(NamedTuple):
-    """A program's core, the program, the gdb that reads it, and the user and CPU seconds of a tool."""
+    """A program's core, the program, and the gdb that reads it."""
 
     core: Path
     program: str
@@ -145,7 +145,11 @@ def crash(name: str, command: list[str]) -> Crashed | None:
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user
     )
-    time.sleep(STARTING.get(name, STARTING.get(os.path.basename(command[0]), 2.0)))
+    time.sleep(STARTING.get(os.path.basename(command[0]), 2.0))
+    if "-DTHREADS=100" in PROGRAMS.get(name, ()):
+        while len(os.listdir(f"/proc/{process.pid}/task")) < 101:
+            time.sleep(0.5)
+        time.sleep(2)
     process.send_signal(signal.SIGABRT)
     process.wait()
     is_arm64 = command[0].startswith("qemu")
@@ -206,7 +210,7 @@ def variables(crashed: Crashed, whence_command: str, name: str) -> tuple[list[st
     with (
         whence.Core(crashed.core, programs=[program]) as core,
         whence.Locator(binaries=[program]) as locator,
-        whence.Symbolizer(locator, demangle=True) as symbolizer,
+        whence.Symbolizer(locator=locator, demangle=True) as symbolizer,
     ):
         stacks = core.stacks(symbolizer, variables=True)
     folder = Path("out")
