@@ -121,6 +121,12 @@ def test_values_of_c_are_gdbs(command: tuple[str, ...]) -> None:
     assert count["whence missing"] <= 0.05 * count.total(), found["whence missing"]
 
 
+def test_values_pass_through_functions_that_jumped_to_others() -> None:
+    _, core = crashed("tail_calls.c", "gcc", "-g", "-O2")
+    values = values_of(stacks_of(core), "last")
+    assert (values["first"], values["second"]) == ("41", "7")
+
+
 def test_variables_are_plain_objects() -> None:
     _, core = crashed("values.c", "gcc", "-g", "-O0")
     (frame,) = (frame for frame in stacks_of(core)[0].frames if frame.place.frames[0].function == "outer")

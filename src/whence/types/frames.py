@@ -435,24 +435,28 @@ class FrameContext:
         raise NoValue(OPTIMIZED_OUT)
 
     def _tail_caller(self, caller: FrameContext, site: Die) -> FrameContext | None:
-        """Return the frame of the function that the caller called and that jumped here, without registers.
+        """Return the frame of the function that jumped here, without registers.
 
-        None unless exactly one of its tail calls leads here.
+        The caller called it, or a function that jumped to it, and so on. None unless each of these functions has
+        exactly one tail call.
         """
-        key = next(filter(None, (site.reference(name) for name in CALL_ORIGINS)), 0)
-        if not key or caller.unit is not self.unit:
-            return None
-        between = self.unit.definition(key) or self._defined(key)
-        if between is None:
-            return None
-        sites = [each for each in self.unit.calls(between) if is_tail_call(each)]
-        leading = [each for each in sites if self._is_called_by(caller, each)]
-        if len(leading) != 1 or len(sites) != len(leading):
-            return None
-        scope = FunctionScope(between, self.unit, False, ())
-        jumping = FrameContext(self.process, self.file, [scope], caller.frame, FrameState({}), caller.bias)
-        jumping.caller, jumping.site = caller, leading[0]
-        return jumping
+        jumping, seen = caller, set[int]()
+        while caller.unit is self.unit and len(seen) < TAIL_CALLS:
+            key = next(filter(None, (site.reference(name) for name in CALL_ORIGINS)), 0)
+            between = (self.unit.definition(key) or self._defined(key)) if key else None
+            if between is None or between in seen:
+                return None
+            seen.add(between)
+            sites = [each for each in self.unit.calls(between) if is_tail_call(each)]
+            if len(sites) != 1:
+                return None
+            (site,) = sites
+            previous, scope = jumping, FunctionScope(between, self.unit, False, ())
+            jumping = FrameContext(self.process, self.file, [scope], caller.frame, FrameState({}), caller.bias)
+            jumping.caller, jumping.site = previous, site
+            if self._is_called_by(caller, site):
+                return jumping
+        return None
 
     def _defined(self, key: int) -> int | None:
         """Return the DIE with the code of a function that is declared by a DIE and defined in another unit."""
