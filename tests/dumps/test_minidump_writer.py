@@ -14,8 +14,14 @@ from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
 from whence._base.errors import Unsupported, WrongUse
 from whence.cli.main import main
+from whence.dumps.contexts import read_wide, write_context
+from whence.dumps.core import read_core
+from whence.dumps.minidump import Minidump
+from whence.dumps.minidump_process import thread_states
+from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.symbolize import Core, Stack
+from whence.unwind.core import core_dump
 
 LLDB = shutil.which("lldb-19") or shutil.which("lldb")
 
@@ -106,3 +112,22 @@ def test_options_that_do_not_fit_are_refused(
     Path("core").write_bytes(core([Mapped(0x1000, 0x2000)], [status(1, 0x1000)]))
     assert main(["core", "core", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("machine", [constants.EM_X86_64, constants.EM_AARCH64])
+def test_floating_point_registers_of_threads_are_kept(machine: int) -> None:
+    wide = bytes(range(256)) * 2 + (b"" if machine == constants.EM_X86_64 else b"fpsrfpcr")
+    written = write_context({}, machine, wide)
+    assert len(written) == len(write_context({}, machine))
+    assert read_wide(memoryview(written), machine) == wide
+    assert read_wide(memoryview(write_context({}, machine)), machine) == b""
+    assert read_wide(memoryview(written)[:300], machine) == b""
+
+
+def test_a_written_minidump_has_the_floating_point_registers_of_the_core(tmp_path: Path) -> None:
+    path = core_of(compiled(tmp_path, source=PROGRAM))
+    Core(path).save_minidump(tmp_path / "core.dmp")
+    with ElfFile.open(path) as elf, Minidump.open(tmp_path / "core.dmp") as dump:
+        stored = {thread.tid: thread.wide for thread in core_dump(elf, read_core(elf)).threads}
+        assert {thread.tid: thread.wide for thread in thread_states(dump)} == stored
+    assert all(len(wide) == 512 for wide in stored.values())

@@ -10,6 +10,9 @@ import pytest
 import whence
 from tests.forge import pdb, pe
 from tests.forge import server as behave
+from tests.forge.minidump import Dump, context, rsds
+from tests.forge.minidump import Module as DumpedModule
+from tests.forge.minidump import Thread as DumpedThread
 from tests.forge.server import serving
 from whence._base.errors import WrongUse
 from whence.locate.cache import Cache
@@ -20,7 +23,9 @@ from whence.locate.search import Search
 from whence.locate.symbol_server import SymbolServer
 from whence.objects.ids import DebugId
 from whence.objects.opening import open_object
+from whence.objects.pe import PeFile
 from whence.objects.pe.layout import DEBUG
+from whence.symbolize import Core, Symbolizer
 
 VADDR = pe.BASE + pe.PAGE + 0x20
 ID = "232221202524272628292A2B2C2D2E2F" + "1"
@@ -159,3 +164,35 @@ def test_a_given_pdb_file_completes_the_program(tmp_path: Path) -> None:
     with whence.open(program(tmp_path), binaries=str(given)) as binary:
         assert len(binary.lookup(VADDR)) == 3
     shutil.rmtree(given.parent)
+
+
+def test_a_module_of_a_minidump_is_fetched_by_its_time_and_size_and_its_pdb_file_by_its_guid(tmp_path: Path) -> None:
+    path = program(tmp_path)
+    with open_object(path) as file:
+        assert isinstance(file, PeFile)
+        time, size, code_id = file.header.time, file.header.image_size, file.code_id
+    module = DumpedModule(0x50000, size, "C:\\bin\\app.exe", rsds("Z:\\build\\app.pdb", pdb.GUID), time)
+    thread = DumpedThread(1, context({"rip": 0x50000 + pe.PAGE + 0x20, "rsp": 0x7000}), 0x7000, bytes(16))
+    (tmp_path / "app.dmp").write_bytes(Dump([module], [thread], platform=2).build())
+    core = Core(tmp_path / "app.dmp")
+    with serving(behave.whole(path.read_bytes()), behave.whole(pdb.program().forge())) as server:
+        for _ in range(2):
+            with Symbolizer(cache=str(tmp_path / "cache"), symbol_server=server.url) as symbolizer:
+                (stack,) = core.stacks(symbolizer)
+            names = [frame.function for frame in stack.frames[0].place.frames]
+            assert names == ["ns::low", "ns::C::get", "ns::run"]
+        assert server.seen == [(f"/app.exe/{code_id}/app.exe", ""), (f"/{PATH}", "")]
+
+
+def test_the_pdb_file_alone_names_a_module_whose_program_no_server_has(tmp_path: Path) -> None:
+    module = DumpedModule(0x50000, 0x9000, "C:\\bin\\app.exe", rsds("app.pdb", pdb.GUID))
+    thread = DumpedThread(1, context({"rip": 0x50000 + pe.PAGE + 0x20, "rsp": 0x7000}), 0x7000, bytes(16))
+    (tmp_path / "app.dmp").write_bytes(Dump([module], [thread], platform=2).build())
+    with serving(behave.status(404), behave.whole(pdb.program().forge())) as server:
+        with Symbolizer(cache=str(tmp_path / "cache"), symbol_server=server.url) as symbolizer:
+            (stack,) = Core(tmp_path / "app.dmp").stacks(symbolizer)
+        assert [frame.function for frame in stack.frames[0].place.frames] == ["ns::low", "ns::C::get", "ns::run"]
+        assert server.seen[-1] == (f"/{PATH}", "")
+    with Symbolizer() as symbolizer:  # no server is used without the option
+        (stack,) = Core(tmp_path / "app.dmp").stacks(symbolizer)
+    assert stack.frames[0].place.frames == ()

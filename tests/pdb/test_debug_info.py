@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 import whence
@@ -263,3 +265,27 @@ def test_threads_change_nothing(jobs: int) -> None:
     with PdbFile.from_bytes(Pdb(modules=modules).forge()) as file:
         table = PdbDebugInfo(file, strings=StringSpace()).ranges(jobs=jobs)
         assert [table.strings.text(name).rstrip("x") for name in table.function] == [f"f{n}" for n in range(30)]
+
+
+CROSSING_FILES = [*FILES, "B.OBJ"]
+IMPORTS, EXPORTS = 0xF7, 0xF8
+
+
+@pytest.mark.parametrize(
+    ("inlinee", "name"),
+    [(0x80000001, "g"), (0x80000000, ""), (0x80000002, ""), (0x80100000, ""), (0xFFFFFFFF, ""), (0x80200000, "")],
+)
+def test_names_of_calls_inlined_from_other_modules_are_those_that_they_export(inlinee: int, name: str) -> None:
+    _, offsets = names_stream(CROSSING_FILES)
+    imports = struct.pack("<II2I", offsets["B.OBJ"], 2, 0x1234, 0x80002236)
+    imports += struct.pack("<III", offsets["a.c"], 1, 0x80002236)  # not a module
+    imports += struct.pack("<III", offsets["B.OBJ"], 9, 0x80002236)  # cut off
+    text = checksums([A, B]) + inlinees([(inlinee, CHECKSUM, 100)]) + lines(0, 0x100, [(0, 1)])
+    site = inline_site(inlinee, annotate(("code", 8), ("length", 8)))
+    modules = [
+        Module(procedure("f", 0, 0x100, site), text + forge.subsection(IMPORTS, imports), [(1, 0, 0x100)]),
+        Module(b"", forge.subsection(EXPORTS, struct.pack("<IIIII", 7, 8, 0x80002236, FIRST, 9)), name="b.obj"),
+    ]
+    with opened(Pdb(modules=modules, ids=[function_id("g")], files=CROSSING_FILES)) as binary:
+        assert chain(binary, 0x1008) == [(name, "b.h", 100), ("f", "a.c", 1)]
+        assert not binary.problems

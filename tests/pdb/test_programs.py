@@ -12,6 +12,7 @@ import pytest
 
 import whence
 from tests.helpers.windows import program
+from tests.oracle import pdb_records
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile
 
@@ -95,3 +96,12 @@ def test_commands_read_the_program_and_the_pdb_file() -> None:
     assert "public symbols: " in run("explain", pdb)
     assert f"{base + rva:016x}" in run("symbols", str(path))
     assert run("build-id", str(path)).split()[0] == run("build-id", pdb).split()[0]
+
+
+@pytest.mark.parametrize(("machine", "flags"), BUILDS)
+def test_whole_chains_are_those_of_the_records_that_llvm_pdbutil_prints(machine: str, flags: str) -> None:
+    if not any(map(shutil.which, pdb_records.TOOLS)):
+        pytest.skip("llvm-pdbutil is not installed")
+    result = pdb_records.compare(program(machine, flags).with_suffix(".pdb"))
+    assert (result.differing, result.examples) == ({}, {})
+    assert result.compared > 5000

@@ -1,7 +1,8 @@
 """Registers of a thread in a minidump: the CONTEXT structure of each machine.
 
 A context is as long as its writer made it: floating-point registers at the end may be missing. Stored registers are
-read even if the flags do not name them.
+read even if the flags do not name them. Floating-point and vector registers of x86-64 and aarch64 are converted from
+and to the form that NT_FPREGSET has in cores; those of other machines are left out.
 """
 
 from __future__ import annotations
@@ -62,6 +63,26 @@ def read_context(context: memoryview, machine: int, order: ByteOrder) -> dict[st
     return {name: struct.unpack_from(letter, context, offset)[0] for name, offset in form.offsets.items()}
 
 
+# (offset in the context, offset in NT_FPREGSET, bytes) of floating-point and vector registers; the flag that names them
+WIDE = {
+    EM_X86_64: (((256, 0, 512),), 8),  # FXSAVE in both
+    EM_AARCH64: (((272, 0, 512), (788, 512, 4), (784, 516, 4)), 4),  # V0 to V31, FPSR, FPCR
+}
+MXCSR_OF_X86_64 = 52, 24  # a second copy in the context; in FXSAVE
+
+
+def read_wide(context: memoryview, machine: int) -> bytes:
+    """Return the floating-point and vector registers as NT_FPREGSET has them; b"" if the context has none."""
+    parts, flag = WIDE.get(machine, ((), 0))
+    flags = int.from_bytes(context[FORMS[machine].flags_offset :][:4], "little") if parts else 0
+    if not flags & flag or any(start + size > len(context) for start, _, size in parts):
+        return b""
+    wide = bytearray(sum(size for _, _, size in parts))
+    for start, offset, size in parts:
+        wide[offset : offset + size] = context[start : start + size]
+    return bytes(wide)
+
+
 def machine_of_context(context: memoryview, order: ByteOrder) -> int:
     """Return the machine that a context is of, by its flags, for a minidump that does not say; 0 if unknown."""
     for machine, form in FORMS.items():
@@ -71,8 +92,11 @@ def machine_of_context(context: memoryview, order: ByteOrder) -> int:
     return 0
 
 
-def write_context(registers: dict[str, int], machine: int) -> bytes:
-    """Return a context with these registers, little-endian; b"" for a machine without a known form."""
+def write_context(registers: dict[str, int], machine: int, wide: bytes = b"") -> bytes:
+    """Return a context with these registers, little-endian; b"" for a machine without a known form.
+
+    `wide` are the floating-point and vector registers as NT_FPREGSET has them.
+    """
     form = FORMS.get(machine)
     if form is None:
         return b""
@@ -81,4 +105,12 @@ def write_context(registers: dict[str, int], machine: int) -> bytes:
     for name, offset in form.offsets.items():
         value = registers.get(name, 0) & (1 << 8 * form.word) - 1
         context[offset : offset + form.word] = value.to_bytes(form.word, "little")
+    parts, flag = WIDE.get(machine, ((), 0))
+    if parts and len(wide) >= max(offset + size for _, offset, size in parts):
+        context[form.flags_offset] |= flag
+        for start, offset, size in parts:
+            context[start : start + size] = wide[offset : offset + size]
+        if machine == EM_X86_64:
+            copy, offset = MXCSR_OF_X86_64
+            context[copy : copy + 4] = wide[offset : offset + 4]
     return bytes(context)

@@ -25,7 +25,7 @@ from whence._base.mapped import MappedFile
 from whence._base.window import Window
 from whence.dumps import minidump_layout as layout
 from whence.dumps.codeview import CodeView, read_codeview
-from whence.dumps.contexts import machine_of_context, read_context
+from whence.dumps.contexts import machine_of_context, read_context, read_wide
 from whence.dumps.crashpad import CrashpadInfo, read_crashpad
 from whence.dumps.process import MemoryRange, without_overlaps
 
@@ -80,13 +80,17 @@ class System(NamedTuple):
 
 
 class MinidumpThread(NamedTuple):
-    """A thread: registers by name ({} if unknown), its name, and its thread-local storage (Windows: the TEB)."""
+    """A thread: registers by name ({} if unknown), its name, and its thread-local storage (Windows: the TEB).
+
+    `wide` has the floating-point and vector registers, as in NT_FPREGSET.
+    """
 
     tid: int
     registers: dict[str, int]
     thread_pointer: int
     name: str
     context_size: int
+    wide: bytes = b""
 
 
 class Module(NamedTuple):
@@ -141,6 +145,7 @@ class ExceptionInfo(NamedTuple):
     address: int
     information: tuple[int, ...]
     registers: dict[str, int]
+    wide: bytes = b""
 
 
 class Minidump(Closing):
@@ -439,7 +444,8 @@ class Minidump(Closing):
         for tid, _, _, _, teb, _, _, _, size, offset in self._thread_rows:
             context = self.located(size, offset)
             registers = read_context(context, machine, self.order)
-            threads.append(MinidumpThread(tid, registers, teb, self.thread_names.get(tid, ""), len(context)))
+            name, wide = self.thread_names.get(tid, ""), read_wide(context, machine)
+            threads.append(MinidumpThread(tid, registers, teb, name, len(context), wide))
         return threads
 
     @cached_property
@@ -450,8 +456,9 @@ class Minidump(Closing):
             tid, _ = window.unpack(layout.EXCEPTION_HEAD, 0)
             code, flags, _, address, count, _, *information = window.unpack(layout.EXCEPTION_RECORD, 8)
             size, offset = window.unpack(layout.LOCATION, 8 + struct.calcsize("<" + layout.EXCEPTION_RECORD))
-            registers = read_context(self.located(size, offset), self.system.processor.machine, self.order)
-            return ExceptionInfo(tid, code, flags, address, tuple(information[: min(count, 15)]), registers)
+            context, machine = self.located(size, offset), self.system.processor.machine
+            registers, wide = read_context(context, machine, self.order), read_wide(context, machine)
+            return ExceptionInfo(tid, code, flags, address, tuple(information[: min(count, 15)]), registers, wide)
 
         return self._reading(layout.EXCEPTION, read, None)
 

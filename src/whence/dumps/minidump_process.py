@@ -24,6 +24,7 @@ from whence._base.files import stamp_of
 from whence.dumps import minidump_layout as layout
 from whence.dumps.exceptions import signal_of_exception
 from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, FileEntry, ProcessDump, ThreadState
+from whence.objects.ids import DebugId, WindowsModule
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
@@ -127,16 +128,17 @@ def thread_states(dump: Minidump) -> list[ThreadState]:
     exception = dump.exception
     states = []
     for thread in dump.threads:
-        registers, problem, signal = thread.registers, "", None
+        registers, wide, problem, signal = thread.registers, thread.wide, "", None
         if exception is not None and exception.tid == thread.tid:
-            registers = exception.registers or registers
+            if exception.registers:
+                registers, wide = exception.registers, exception.wide
             signal = signal_of_exception(exception, dump.system)
         if not registers:
             machine = dump.system.processor.name
             problem = f"the context of a thread on {machine} has {thread.context_size} bytes"
         pc, sp = (next((registers[name] for name in names if name in registers), None) for names in (PCS, SPS))
         pointer = 0 if dump.system.is_windows else thread.thread_pointer
-        states.append(ThreadState(thread.tid, signal, registers, pc, sp, pointer, problem, thread.name))
+        states.append(ThreadState(thread.tid, signal, registers, pc, sp, pointer, problem, thread.name, wide))
     states.sort(key=lambda state: exception is None or state.tid != exception.tid)
     return states
 
@@ -241,12 +243,21 @@ def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot:
     if build_id and dump.system.is_linux and "/" not in path:
         path = _library_path(path, build_id, sysroot) or path
     if build_id:
-        return SnapshotFile(path, build_id, None, is_image=True)
+        return SnapshotFile(path, build_id, None, is_image=True, module=_windows_module(dump, module))
     if dump.system.is_windows and module.time:
         given = _by_code_id(module, programs, sysroot)
     else:
         given = _unproved(dump, path, programs, sysroot, is_image=True)
     return given or SnapshotFile(path, "", None, is_image=True)
+
+
+def _windows_module(dump: Minidump, module: Module) -> WindowsModule | None:
+    """Return the names by which symbol servers have a module; None for other systems."""
+    codeview = module.codeview
+    debug_id = DebugId.parse(codeview.debug_id)
+    if not dump.system.is_windows or not debug_id:
+        return None
+    return WindowsModule(base_name(module.name), module.code_id, base_name(codeview.file), debug_id)
 
 
 def _library_path(name: str, build_id: str, sysroot: str) -> str:

@@ -63,7 +63,7 @@ def write_minidump(file: BinaryIO, dump: ProcessDump, memory: Sequence[MemoryRan
     writer.add(layout.SYSTEM, _system(dump))
     writer.add(layout.MISC, struct.pack("<" + layout.MISC_INFO, 24, layout.MISC_PID, dump.snapshot.pid, 0, 0, 0))
     writer.add_list(layout.MODULES, [_module(writer, module) for module in facts.modules])
-    contexts = [writer.put(write_context(thread.registers, dump.machine)) for thread in dump.threads]
+    contexts = [writer.put(write_context(thread.registers, dump.machine, thread.wide)) for thread in dump.threads]
     named = [(thread.tid, writer.put(_text(thread.name))) for thread in dump.threads if thread.name]
     if named:
         writer.add_list(layout.THREAD_NAMES, [struct.pack("<" + layout.THREAD_NAME, *row) for row in named])

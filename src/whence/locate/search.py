@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from whence._base.errors import Mismatch
 from whence._base.records import Record, field
 from whence.locate.identity import key
+from whence.objects.ids import WindowsModule
 from whence.objects.interface import ObjectFile
 
 TYPE_CHECKING = False
@@ -74,7 +75,7 @@ class FileQuery(Record, frozen=True):
     """The identity of a file: its build-id, the path it was mapped from, and the acceptable kinds.
 
     Without `local` the path on this machine is not used. `addresses`: number of addresses that will be looked up; 0 if
-    unknown.
+    unknown. `module`: what symbol servers have a program of Windows by.
     """
 
     build_id: str = ""
@@ -82,6 +83,7 @@ class FileQuery(Record, frozen=True):
     kinds: tuple[FileKind, ...] = ALL_KINDS
     local: bool = True
     addresses: int = 0
+    module: WindowsModule | None = None
 
     @property
     def key(self) -> str:

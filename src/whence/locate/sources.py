@@ -6,6 +6,7 @@
     OwnPath          the mapped path, if the build-id is the same or unknown
     BuildIdFolders   DIR/.build-id/ab/cdef.debug
     Servers          debuginfod, if a client was given
+    SymbolServers    symbol servers, for modules of Windows programs
 
 A source is anything with `find`; a store is another one. Unfit files are noted in `tried`, with a code.
 """
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from whence.locate.cache import Cache
+    from whence.locate.symbol_server import SymbolServer
 
     class Fetcher(Protocol):
         """Something that has files by build-id: a debuginfod client, a store, the server's line to its parent."""
@@ -389,3 +391,36 @@ class Servers:
                     tried.append(Tried(str(fetched), how, Outcome.BROKEN, without_file(error)))
                     continue
             tried.append(Tried("", how, Outcome.ABSENT, "not found"))
+
+
+class SymbolServers:
+    """Files of symbol servers, for modules of Windows whose programs are not on this machine."""
+
+    how = "symbol server"
+
+    def __init__(self, client: SymbolServer) -> None:
+        self.client = client
+
+    def __repr__(self) -> str:
+        return f"<SymbolServers {self.client!r}>"
+
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
+        module = query.module
+        if module is None:
+            return
+        if FileKind.EXECUTABLE in query.kinds:
+            fetched = self.client.fetch_program(module.program, module.code_id, query.build_id, query.path)
+            yield from self._candidates(fetched, module.program, tried)
+        if FileKind.DEBUGINFO in query.kinds:
+            fetched = self.client.fetch_pdb(module.pdb, module.debug_id, query.path)
+            yield from self._candidates(fetched, module.pdb, tried)
+
+    def _candidates(self, fetched: Path | None, name: str, tried: list[Tried]) -> Iterator[Candidate]:
+        """Yield a fetched file; note why there is none."""
+        if fetched is None:
+            tried.append(Tried("", self.how, Outcome.ABSENT, f"{name} not found"))
+            return
+        try:
+            yield identify(fetched, self.how)
+        except (WhenceError, OSError) as error:
+            tried.append(Tried(str(fetched), self.how, Outcome.BROKEN, without_file(error)))

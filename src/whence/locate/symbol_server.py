@@ -1,7 +1,8 @@
-"""A client for symbol servers: the PDB file of a GUID and age, from configured servers.
+"""A client for symbol servers: PDB files and programs of Windows, from configured servers.
 
-Protocol: GET SERVER/app.pdb/ID/app.pdb, where ID is GUID and age in hex (Microsoft's "SymSrv"). Servers may have the
-file in a cabinet, app.pd_, instead; that is not unpacked. Downloads are bounded, resumed, verified and cached as those
+Protocol: GET SERVER/app.pdb/ID/app.pdb, where ID is GUID and age in hex, and SERVER/app.exe/ID/app.exe, where ID is the
+program's time stamp and size (Microsoft's "SymSrv"). Servers may have a file in a cabinet, app.pd_, instead; that is
+not unpacked. Downloads are bounded, resumed, verified and cached as those
 of debuginfod. The age is a part of the key in the cache: linkers keep the GUID and raise the age.
 """
 
@@ -12,7 +13,8 @@ from urllib.parse import quote
 
 from whence.locate.cache import PLACE
 from whence.locate.debuginfod import Debuginfod, Request
-from whence.locate.pdb import PdbRequest
+from whence.locate.pdb import PdbRequest, is_file_name
+from whence.objects.ids import is_hex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +39,18 @@ class SymbolServer(Debuginfod):
 
         `path` is that of the program, used by the allow-list and not sent.
         """
-        if not debug_id:
+        if not debug_id or not is_file_name(name):
             return None
         key = f"{debug_id.guid}{PLACE}{debug_id.age:x}"
         request = Request(key, "debuginfo", quote(PdbRequest(name, debug_id).path))
         return self._fetch(request, path, None)
+
+    def fetch_program(self, name: str, code_id: str, build_id: str, path: str = "") -> Path | None:
+        """Return the path of a program in the cache, as `fetch_pdb` does. `build_id` is the GUID of its PDB file."""
+        if not is_hex(code_id) or not is_file_name(name):
+            return None
+        key = f"{build_id}{PLACE}{code_id.lower()}"
+        return self._fetch(Request(key, "executable", quote(f"{name}/{code_id}/{name}")), path, None)
 
     def __repr__(self) -> str:
         return f"<whence.locate.SymbolServer: {', '.join(self.servers)}>"

@@ -53,12 +53,14 @@ from whence.locate.sources import (
     GivenFiles,
     OwnPath,
     Servers,
+    SymbolServers,
     below,
     of_elf,
 )
 from whence.locator.answers import AnswerSearch, OpenedFile, RemoteArchive
 from whence.locator.options import existing_folder, options_from
 from whence.objects.elf.segments import Segment
+from whence.objects.ids import WindowsModule
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
 from whence.objects.zipped import ENDINGS, entry_at, with_libraries
@@ -155,6 +157,8 @@ class Locator(Closing):
         self._fallback.append(FolderFiles(flat, BuildIdFolders.how))
         self._servers = [Servers(self._client)] if self._client is not None else []
         self._fallback += self._servers
+        if self._symbols is not None:
+            self._fallback.append(SymbolServers(self._symbols))
         stores: list[Any] = [source for source in self._further if hasattr(source, "fetch")]
         fetchers = [(getattr(store, "how", "store"), store) for store in stores]
         if self._client is not None:
@@ -266,13 +270,17 @@ class Locator(Closing):
         listing = (getattr(source, "build_ids_with", None) for source in (*self.sources, *self._fallback))
         return sorted({build_id for build_ids in listing if build_ids is not None for build_id in build_ids(key)})
 
-    def find(self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS) -> Search:
+    def find(
+        self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS,
+        module: WindowsModule | None = None,
+    ) -> Search:  # fmt: skip
         """Find the file for a build-id, or for a path without a build-id.
 
-        `kinds` are the acceptable ones ("lidia", "debuginfo", "executable"). The result has the file's path, kind and
-        build-id; it is false, with what is missing, if no file is found. Never raises for a bad candidate.
+        `kinds` are the acceptable ones ("lidia", "debuginfo", "executable"). `module`: as in FileQuery. The result has
+        the file's path, kind and build-id; it is false, with what is missing, if no file is found. Never raises for a
+        bad candidate.
         """
-        query = FileQuery(build_id, path, tuple(map(FileKind, kinds)))
+        query = FileQuery(build_id, path, tuple(map(FileKind, kinds)), module=module)
         search = Search(str(query))
 
         def kind_of(candidate: Candidate) -> FileKind:
@@ -387,7 +395,7 @@ class Locator(Closing):
                 searched for.
             demangle: return readable names.
         """
-        query = FileQuery(query.build_id, query.path, query.kinds, query.local, addresses)
+        query = FileQuery(query.build_id, query.path, query.kinds, query.local, addresses, query.module)
         search = AnswerSearch(str(query))
 
         def answer(candidate: Candidate) -> OpenedFile:

@@ -141,3 +141,15 @@ def same_id(text: str) -> str:
     """
     joined = text.replace("-", "") if has_dashes(text) and len(text) == UUID_SIZE else text
     return joined.lower() if is_hex(joined) else text
+
+
+class WindowsModule(NamedTuple):
+    """The names by which symbol servers have a Windows program and its PDB file.
+
+    `program` and `pdb` are names of files, `code_id` the program's time stamp and size, `debug_id` GUID and age.
+    """
+
+    program: str
+    code_id: str
+    pdb: str
+    debug_id: DebugId

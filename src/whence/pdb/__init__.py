@@ -6,6 +6,7 @@ Records" and "CodeView Type Records". A damaged module loses what follows the da
 
 debug_info.py     PdbDebugInfo: modules into ranges, on a thread per core
 type_records.py   the TPI and IPI streams, which name inlined functions
+crossing.py      ids that modules take over from other modules
 sources.py        source files in a PDB file, and where its source server has them
 """
 

@@ -18,6 +18,7 @@ from whence._base.forks import cached_property
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.source import Source
 from whence.objects.pdb import layout
+from whence.pdb.crossing import CrossModuleIds
 from whence.pdb.kernels.modules import ModuleReader, ProgramLayout
 from whence.pdb.kernels.names import FunctionNames, TypeRecords
 from whence.pdb.type_records import NO_RECORDS, read_records
@@ -68,6 +69,7 @@ class PdbDebugInfo:
         self._dbi = dbi
         self._modules = dbi.modules
         self._seed = getrandbits(64)
+        self.crossing = CrossModuleIds(pdb)
 
     def __repr__(self) -> str:
         return f"<PdbDebugInfo of {self.unit_count} modules>"
@@ -245,7 +247,7 @@ class Worker:
             except PdbError as error:
                 self.problems.append((module, error.in_file(self._debug_info.pdb.path)))
                 continue
-            reader.read(content, symbols, c11, c13, module)
+            reader.read(content, symbols, c11, c13, module, self._debug_info.crossing.imported(module, content))
             self._note_faults(module, symbols + c11)
             scope_ends.append(len(reader.scope_vaddr))
             row_ends.append(len(reader.row_vaddr))

@@ -26,6 +26,7 @@ from whence._base.errors import WRONG_KIND, ElfError, MapsError, empty_file, sho
 from whence._base.files import stamp_of
 from whence._base.records import Record, field
 from whence.objects.elf.segments import Segment
+from whence.objects.ids import WindowsModule
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
@@ -42,7 +43,8 @@ class SnapshotFile(Record, frozen=True):
 
     `stamp` is that of the file at `local_path`, if it has no build-id. `below_sysroot` is its path below a sysroot, ""
     without one. `unproved`: the file fits the mappings, but it is not proved that it was mapped. `is_image`: offsets of
-    its mappings count from the base address of the loaded file, not in the file.
+    its mappings count from the base address of the loaded file, not in the file. `module`: what symbol servers have a
+    program of Windows by.
     """
 
     path: str
@@ -52,6 +54,7 @@ class SnapshotFile(Record, frozen=True):
     below_sysroot: str = ""
     unproved: bool = False
     is_image: bool = False
+    module: WindowsModule | None = None
 
     @property
     def is_known(self) -> bool:

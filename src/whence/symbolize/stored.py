@@ -133,7 +133,7 @@ def _in_file(
 
 def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
     if file.build_id:
-        query = FileQuery(file.build_id, file.path)
+        query = FileQuery(file.build_id, file.path, module=file.module)
         return open_wanted(query, locator, addresses, mapper=file.mapper, is_image=file.is_image)
     own = _unchanged(file)
     mapper = file.mapper

@@ -152,7 +152,8 @@ class Module:
     def _find(self, kind: str) -> str:
         if self._locator is None:
             return ""
-        return self._locator.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+        file = self.file
+        return self._locator.find(build_id=file.build_id, path=file.path, kinds=(kind,), module=file.module).path
 
     @property
     def calls_of_main(self) -> list[tuple[int, int]]:

@@ -23,6 +23,14 @@ cpdef enum:  # kinds of subsections of lines; the highest bit: ignore it
     DEBUG_S_LINES = 0xF2
     DEBUG_S_FILECHKSMS = 0xF4
     DEBUG_S_INLINEELINES = 0xF6
+    DEBUG_S_CROSSSCOPEIMPORTS = 0xF7
+    DEBUG_S_CROSSSCOPEEXPORTS = 0xF8
+
+cpdef enum:  # ids of other modules: an entry of the module's imports, and an id in it
+    CROSSING = 0x80000000
+    CROSSING_SHIFT = 20
+    CROSSING_ENTRY = 0x7FF
+    CROSSING_ITEM = 0xFFFFF
 
 cpdef enum:
     CV_LINES_HAVE_COLUMNS = 1

@@ -170,6 +170,30 @@ class ProgramLayout:
         return owner >= cython.cast(cython.ulonglong, self.described.shape[0]) or not self.described[owner]
 
 
+def find_subsection(
+    data: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.Py_ssize_t, kind: cython.uint
+) -> tuple[int, int]:
+    """Return the offset and the size of the first C13 subsection of a kind in `size` bytes; (0, 0) without one."""
+    belong(min(start, size) >= 0 and size <= data.shape[0] - start)
+    offset: cython.Py_ssize_t = start
+    length: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t = 0
+    work: cython.Py_ssize_t = 0
+    with cython.nogil:
+        while offset <= start + size - 8:
+            handle_signals(cython.address(work), 1)
+            length = u32(cython.address(data[offset + 4]), False)
+            if length > start + size - offset - 8:
+                break
+            if u32(cython.address(data[offset]), False) == kind:
+                found = offset + 8
+                break
+            offset += 8 + ((length + 3) & ~3)
+    if found == 0:
+        length = 0
+    return found, length
+
+
 @cython.final
 @cython.cclass
 class ModuleReader:
@@ -214,6 +238,8 @@ class ModuleReader:
     with_lines: cython.bint
     with_columns: cython.bint
     with_starts: cython.bint
+    import_starts: cython.const[cython.uint][::1]
+    import_ids: cython.const[cython.uint][::1]
     seed: cython.ulonglong
     no_memory: cython.bint
     module: cython.uint
@@ -284,7 +310,7 @@ class ModuleReader:
 
     def read(
         self, data: cython.const[cython.uchar][::1], symbols: cython.Py_ssize_t, c11: cython.Py_ssize_t,
-        c13: cython.Py_ssize_t, module: cython.uint,
+        c13: cython.Py_ssize_t, module: cython.uint, imports: tuple,
     ) -> None:  # fmt: skip
         """Append the scopes and rows of a module.
 
@@ -293,7 +319,10 @@ class ModuleReader:
             symbols, c11, c13: the sizes of its parts, of symbols with the signature; the caller checked that they are
                 in the stream.
             module: its number.
+            imports: the ids of other modules by entry, as CrossModuleIds has them: starts of entries, and ids.
         """
+        belong(len(imports) == 2)
+        self.import_starts, self.import_ids = imports[0], imports[1]
         self.symbols_fault = self.lines_fault = -1
         self.damaged_sites = self.over_limit = 0
         self.module = module
@@ -317,6 +346,20 @@ class ModuleReader:
                 self.merge_rows()
         if self.no_memory:
             raise MemoryError
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def own_id(self, id: cython.uint) -> cython.uint:
+        """Return the number of an id's record in the IPI stream, for ids of other modules; 0 if it is unknown."""
+        if not id & c.CROSSING:
+            return id
+        entry: cython.Py_ssize_t = id >> c.CROSSING_SHIFT & c.CROSSING_ENTRY
+        item: cython.Py_ssize_t = id & c.CROSSING_ITEM
+        if entry + 1 >= self.import_starts.shape[0]:
+            return 0
+        item += self.import_starts[entry]
+        return self.import_ids[item] if item < min(self.import_starts[entry + 1], self.import_ids.shape[0]) else 0
 
     # C13 lines
 
@@ -740,7 +783,7 @@ class ModuleReader:
             self.no_memory = True
             return -1
         site.parent = parent
-        site.function = self.names.name_of(id)
+        site.function = self.names.name_of(self.own_id(id))
         inlinee: cython.pointer(Inlinee) = self.inlinee(id)
         file: cython.uint = self.file_at(inlinee.file) if inlinee != cython.NULL else NO_FILE
         line: cython.uint = inlinee.line if inlinee != cython.NULL else 0
