@@ -86,6 +86,10 @@ class CpythonMemory:
         start = max(start for start in self.areas if start <= address)
         self.areas[start][address - start : address - start + 8] = struct.pack("<Q", value & (1 << 64) - 1)
 
+    def word(self, address: int) -> int:
+        """Return a number of 64 bits."""
+        return int.from_bytes(self.read(address, 8), "little")
+
     def field(self, address: int, name: str, value: int) -> None:
         """Write a field of a structure."""
         self.put(address + self.fields[name], value)

@@ -146,6 +146,32 @@ def test_one_bad_code_object_costs_one_frame() -> None:
     assert [frame.why for frame in stack.frames] == ["", "the frame's code is not a code object", ""]
 
 
+def test_a_reused_thread_state_belongs_to_the_thread_that_has_it() -> None:
+    memory = CpythonMemory(tid=7)
+    memory.field(THREAD, "thread_state.thread_id", 0x7000)
+    memory.chain("ab|")
+    runtime = Cpython(read_debug_offsets(memory.read(RUNTIME, 800), "little"), RUNTIME, "little")
+    for start, area in sorted(memory.areas.items()):
+        runtime.add_segment(start, memoryview(area))
+    threads = [ThreadKey(7, 0x7000), ThreadKey(8, 0x7000)]  # the second one started when the first one had ended
+    runtime.walk(threads[:1])
+    memory.field(THREAD, "thread_state.native_thread_id", 8)
+    memory.chain("c|")
+    runtime.walk(threads[1:])
+    assert {tid: groups(stack) for tid, stack in runtime.stacks(threads, memory.read).items()} == {7: ["ab"], 8: ["c"]}
+
+
+def test_code_that_the_interpreter_made_for_itself_is_hidden() -> None:
+    memory = CpythonMemory()
+    memory.chain("abc|")
+    code = memory.word(HEAP + 0x4040 + memory.fields["interpreter_frame.executable"])  # of b
+    for field in ("name", "filename"):
+        memory.field(code, f"code_object.{field}", memory.word(code + memory.fields["code_object.qualname"]))
+    assert groups(stack_of(memory)) == ["abc"]  # its table has lines
+    memory.field(code, "code_object.linetable", memory.content(b""))
+    assert groups(stack_of(memory)) == ["ac"]
+
+
 def test_random_damage_never_raises() -> None:
     generator = random.Random(1)
     unwound = native(*((index, STACK + 0x100 * index) for index in range(0x80)))

@@ -149,17 +149,18 @@ class Cpython:
         reader.locate(self.address)
         return reader
 
-    def _walked(self, threads: Sequence[ThreadKey]) -> dict[int, tuple[int, memoryview[int]]]:
-        """Return tid and row of each walked thread state that belongs to a thread, by address."""
+    def _walked(self, threads: Sequence[ThreadKey]) -> dict[tuple[int, int], memoryview[int]]:
+        """Return the row of each walked thread state that belongs to a thread, by its address and the tid.
+
+        A thread that ends may leave its state to a new one.
+        """
         states = self.walker.states.numbers()
-        by_pointer = {thread.pointer: thread.tid for thread in threads if thread.pointer}
         tids = {thread.tid for thread in threads}
-        walked: dict[int, tuple[int, memoryview[int]]] = {}
+        walked: dict[tuple[int, int], memoryview[int]] = {}
         for index in range(0, len(states), kernel.STATE_FIELDS):
             row = states[index : index + kernel.STATE_FIELDS]
-            tid = by_pointer.get(row[2], row[3])
-            if tid in tids:
-                walked.setdefault(row[0], (tid, row))
+            if row[2] in tids:
+                walked.setdefault((row[0], row[2]), row)
         return walked
 
     def thread_states(self) -> list[int]:
@@ -167,7 +168,7 @@ class Cpython:
         return addresses
 
     def tids(self, threads: Sequence[ThreadKey]) -> dict[int, int]:
-        return {state: tid for state, (tid, _) in self._walked(threads).items()}
+        return dict(self._walked(threads).keys())
 
     def stacks(self, threads: Sequence[ThreadKey], read: Read, *, is_live: bool = False) -> dict[int, InterpretedStack]:
         walker = self.walker
@@ -175,8 +176,8 @@ class Cpython:
         headers = self._headers()
         interpreters = {row[0]: row for row in self.interpreters()}
         joined: dict[int, InterpretedStack] = {}
-        for state, (tid, row) in self._walked(threads).items():
-            _, owner, _, _, *bounds, how = row
+        for (state, tid), row in self._walked(threads).items():
+            _, owner, _, *bounds, how = row
             rows = frames[bounds[0] * kernel.FRAME_FIELDS : bounds[1] * kernel.FRAME_FIELDS]
             evaluations = self._evaluations(rows, marks[bounds[2] : bounds[3]], headers, read, is_live)
             interpreter = interpreters.get(owner)
@@ -216,7 +217,7 @@ class Cpython:
         fields = iter(rows.tolist())
         for number, (address, code, position, kind) in enumerate(zip(fields, fields, fields, fields, strict=True)):
             if kind != kernel.FRAME_SHIM and (number < INNER_KEPT or number >= outer):
-                current.append(self._frame(address, code, position, headers, read, is_live))
+                current += self._frame(address, code, position, headers, read, is_live)
             if kind != kernel.FRAME_INNER:
                 groups.append((address if kind == kernel.FRAME_SHIM else 0, current))
                 current = []
@@ -232,15 +233,18 @@ class Cpython:
 
     def _frame(
         self, address: int, code: int, position: int, headers: dict[int, bytes], read: Read, is_live: bool
-    ) -> InterpretedFrame:
+    ) -> list[InterpretedFrame]:
+        """Return a frame; an empty list if the program does not have it, because the interpreter made its code."""
         found = self._codes.code(code, headers.get(code), read, is_live=is_live)
         if not isinstance(found, CodeObject):
-            return InterpretedFrame(address, None, found)
+            return [InterpretedFrame(address, None, found)]
+        if found.is_shim:
+            return []
         if position >> 63:  # signed
             position -= 1 << 64
         if self.layout.version == (3, 10):
             position *= 2  # it counts code units
-        return InterpretedFrame(address, found.frame(position))
+        return [InterpretedFrame(address, found.frame(position))]
 
 
 # finding

@@ -29,6 +29,7 @@ CACHED_CODES = 1 << 16
 NO_LINE = -128  # in the table of 3.10
 NO_COLUMNS, LONG_FORM, NO_LOCATION = 13, 14, 15  # kinds of entries of a location table
 FIRST_ONE_LINE = 10
+FIRST_SHIMS = (3, 12)
 UNIT = 2  # bytes of a code unit
 WIDTHS = {1: "latin-1", 2: "utf-16", 4: "utf-32"}
 
@@ -47,12 +48,22 @@ class Location(NamedTuple):
 
 
 class CodeObject:
-    """A code object: its qualified name (before 3.11: its name), its file, and its lines."""
+    """A code object: its qualified name (before 3.11: its name), its file, and its lines.
+
+    `is_shim`: the interpreter made it for itself (from 3.12 on, to call `__init__`).
+    """
 
     def __init__(
-        self, function: str, file: str, first_line: int, version: tuple[int, int], table: bytes | None
+        self,
+        function: str,
+        file: str,
+        first_line: int,
+        version: tuple[int, int],
+        table: bytes | None,
+        *,
+        is_shim: bool = False,
     ) -> None:
-        self.function, self.file, self.first_line = function, file, first_line
+        self.function, self.file, self.first_line, self.is_shim = function, file, first_line, is_shim
         self._version, self._table = version, table
         self._locations: list[Location] | None = None
         self._frames: dict[int, Frame] = {}
@@ -164,8 +175,9 @@ class CodeReader:
     def __init__(self, layout: CpythonLayout, order: ByteOrder) -> None:
         self._layout, self._order = layout, order
         fields = layout.fields
-        names = ("filename", "name", "linetable") + (("qualname",) if layout.version >= (3, 11) else ())
-        self._identity = [fields["pyobject.ob_type"], *(fields[f"code_object.{name}"] for name in names)]
+        names = ("filename", "name") + (("qualname",) if layout.version >= (3, 11) else ())
+        self._names = [fields[f"code_object.{name}"] for name in names]
+        self._identity = [fields["pyobject.ob_type"], fields["code_object.linetable"], *self._names]
         self._first_line = fields["code_object.firstlineno"]
         self._codes: dict[tuple[int, ...], CodeObject | str] = {}
         self._types: dict[int, bool] = {}
@@ -219,7 +231,14 @@ class CodeReader:
             table = self.content(self._word(header, fields["code_object.linetable"]), read)
         except (Unreadable, InvalidObject):
             table = None  # names without a line
-        return CodeObject(function, file, max(first, 0), self._layout.version, table)
+        is_shim = self._layout.version >= FIRST_SHIMS and self._is_shim(header, table, first)
+        return CodeObject(function, file, max(first, 0), self._layout.version, table, is_shim=is_shim)
+
+    def _is_shim(self, header: bytes, table: bytes | None, first_line: int) -> bool:
+        """Return True for code of _Py_MakeShimCode: name, qualified name and file are one string, without lines."""
+        if table is None or len({self._word(header, offset) for offset in self._names}) > 1:
+            return False
+        return not any(location.line for location in locations_of_table(table, first_line))
 
     def _is_code_type(self, address: int, read: Read) -> bool:
         known = self._types.get(address)

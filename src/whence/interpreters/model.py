@@ -135,6 +135,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def problem(self) -> str:
+        """Why threads may be missing from the last walk, "" if none are."""
+        ...
+
+    @property
     def reader(self) -> StoppedReader:
         """What reads the frames while threads are stopped."""
         ...

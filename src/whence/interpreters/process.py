@@ -86,10 +86,11 @@ class ProcessTasks:
 
 
 class Interpreters:
-    """The runtimes of one process. `problems` says which ones cannot be read."""
+    """The runtimes of one process."""
 
     def __init__(self, runtimes: Sequence[Runtime], problems: Sequence[str]) -> None:
-        self.runtimes, self.problems = list(runtimes), list(problems)
+        """Prepare to walk. `problems` says which runtimes cannot be read."""
+        self.runtimes, self._problems = list(runtimes), list(problems)
         readers = [runtime.reader for runtime in runtimes]
         for reader, following in pairwise(readers):
             reader.following = following
@@ -149,6 +150,11 @@ class Interpreters:
     def titles(self) -> list[str]:
         """Names and versions of the runtimes."""
         return [runtime.title for runtime in self.runtimes]
+
+    @property
+    def problems(self) -> list[str]:
+        """Runtimes that cannot be read, and those of which threads may be missing, with the reasons."""
+        return [*self._problems, *(f"{each.title}: {each.problem}" for each in self.runtimes if each.problem)]
 
     @property
     def reader(self) -> StoppedReader | None:

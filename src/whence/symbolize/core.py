@@ -215,9 +215,9 @@ class Core(Snapshot):
                 values = _variables(dump, opened, symbolizer.locator, limits)
             if interpreters:
                 found = Interpreters.of_dump(dump, opened)
-                self.interpreter_problems = tuple(found.problems)
                 threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
                 found.walk(threads)
+                self.interpreter_problems = tuple(found.problems)
                 interpreted = found.merged(threads, opened.memory.read)
         frames = named(self, [stack.unwound for stack in stacks], symbolizer, values)
         return [

@@ -60,6 +60,7 @@ class LiveStacks:
         self._reads_interpreters = interpreters
         self._interpreters: Interpreters | None = None
         self.interpreted: dict[int, InterpretedThread] = {}  # by tid, of the last copies
+        self._unmatched: set[int] = set()  # threads that did not match twice in a row
 
     def __repr__(self) -> str:
         return f"<LiveStacks of process {self.shown}>"
@@ -76,7 +77,8 @@ class LiveStacks:
         """Return the stacks without names. Raises OSError if the process has ended."""
         self.interpreters.begin()
         stacks = self._live.stacks(tids, self.interpreters.reader)
-        self._merge(stacks)
+        self.interpreted = self._merged(stacks)
+        stacks = self._again(stacks)
         if any(stack.unwound.end in NEW_CODE for stack in stacks) and time.monotonic() - self._taken > REFRESH:
             self._resolver.invalidate(self.shown)  # it may have mapped something since then
             self._taken = time.monotonic()
@@ -102,10 +104,27 @@ class LiveStacks:
                 )
         return self._interpreters
 
-    def _merge(self, stacks: list[LiveStack]) -> None:
+    def _merged(self, stacks: list[LiveStack]) -> dict[int, InterpretedThread]:
         """Read the frames of interpreters that belong to these stacks."""
         threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
-        self.interpreted = self.interpreters.merged(threads, self._live.memory.read_now, is_live=True)
+        return self.interpreters.merged(threads, self._live.memory.read_now, is_live=True)
+
+    def _again(self, stacks: list[LiveStack]) -> list[LiveStack]:
+        """Take the stacks again of threads that do not match: an interpreter sets up a frame in several instructions.
+
+        Threads that do not match the second time either are not tried again.
+        """
+        unmatched = {tid for tid, thread in self.interpreted.items() if thread.merged.problem}
+        self._unmatched &= unmatched
+        tids = unmatched - self._unmatched
+        if not tids:
+            return stacks
+        self.interpreters.begin()
+        again = {stack.tid: stack for stack in self._live.stacks(tids, self.interpreters.reader)}
+        interpreted = self._merged(list(again.values()))
+        self._unmatched |= {tid for tid, thread in interpreted.items() if thread.merged.problem}
+        self.interpreted = {tid: thread for tid, thread in self.interpreted.items() if tid not in again} | interpreted
+        return [again.get(stack.tid, stack) for stack in stacks]
 
     def process_view(self) -> int | ProcessView:
         """Return the process for a symbolizer: its pid, or its last mappings if it has ended."""
@@ -131,7 +150,7 @@ class LiveStacks:
 
         self.interpreters.begin()
         recorded = self._live.recorded(tids, self.interpreters.reader)
-        self._merge([stack for stack, _ in recorded])
+        self.interpreted = self._merged([stack for stack, _ in recorded])
         variables: list[FrameVariables] = []
         opened: dict[int, OpenedValues] = {}
         try:

@@ -54,7 +54,7 @@ cpdef enum:  # kinds of frames
     FRAME_SHIM = 2  # no frame of the program: ends an evaluation
 
 cpdef enum:  # numbers per row
-    STATE_FIELDS = 9
+    STATE_FIELDS = 8
     FRAME_FIELDS = 4
     INTERPRETER_FIELDS = 5
 
@@ -92,7 +92,8 @@ cdef class FrameWalker(StoppedReader):
     cdef bint fetch(self, unsigned long long address, unsigned char* into, Py_ssize_t size) noexcept nogil
     cdef bint word(self, unsigned long long address, unsigned long long* value) noexcept nogil
     cdef bint field(self, unsigned long long address, int field, unsigned long long* value) noexcept nogil
-    cdef bint is_wanted(self, unsigned long long thread_id, unsigned long long native_id) noexcept nogil
+    cdef void walk_stopped(self) noexcept nogil
+    cdef unsigned int wanted_tid(self, unsigned long long thread_id, unsigned long long native_id) noexcept nogil
     cdef void walk_all(self) noexcept nogil
     cdef bint add_interpreter(self, unsigned long long address) noexcept nogil
     cdef bint add_state(self, unsigned long long address, unsigned long long interpreter) noexcept nogil

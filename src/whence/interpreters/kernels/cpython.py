@@ -3,7 +3,7 @@
 In: offsets of one version (LAYOUT_*), the address of `_PyRuntime`, and memory. Out, as rows of 64-bit numbers:
 
     interpreters  address, id, address of its GIL, whether it is locked, thread state that held it last
-    states        address, interpreter, pthread_self(), gettid(), first frame, end, first mark, end, CHAIN_*
+    states        address, interpreter, ID of the thread, first frame, end, first mark, end, CHAIN_*
     frames        address, code object, byte offset in the bytecode, FRAME_*
     marks         addresses on the C stack, one per evaluation, in the order of the evaluations
     codes         addresses of code objects, with LAYOUT_HEADER bytes of each in `headers` (live processes only)
@@ -31,6 +31,7 @@ FRAMES_LIMIT = cython.declare(cython.Py_ssize_t, 2_000_000)  # of one walk
 MARKS_LIMIT = cython.declare(cython.Py_ssize_t, 200_000)  # of one thread
 HEADER_LIMIT = cython.declare(cython.ulonglong, 512)
 STATE_BYTES = cython.declare(cython.ulonglong, 1 << 14)  # more than any thread state has
+ATTEMPTS = cython.declare(cython.int, 3)
 LOW_32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 LOWEST = cython.declare(cython.ulonglong, 1 << 12)  # no object is in the first page
 FIRST_SHIM_OWNER = cython.declare(cython.uchar, 3)
@@ -134,8 +135,7 @@ class FrameWalker(StoppedReader):
     def read_stopped(self, threads):
         self.pid = threads.pid
         self.stopped = threads
-        memset(cython.address(self.page_numbers[0]), 0, PAGES * 8)
-        self.walk_all()
+        self.walk_stopped()
         self.stopped = cython.NULL
         if self.following is not None:
             self.following.read_stopped(threads)
@@ -206,25 +206,44 @@ class FrameWalker(StoppedReader):
 
     # lists
 
-    def is_wanted(self, thread_id, native_id):
-        """Return True if a thread state belongs to a thread that is stopped now, or to one of the core."""
+    def walk_stopped(self):
+        """Walk all interpreters; again if a list is damaged, since threads of other groups change it meanwhile."""
+        before: cython.int = self.problem
+        attempt: cython.int
+        for attempt in range(ATTEMPTS):
+            memset(cython.address(self.page_numbers[0]), 0, PAGES * 8)
+            self.problem = CHAIN_WHOLE
+            self.walk_all()
+            if self.problem != CHAIN_UNREADABLE and self.problem != CHAIN_BROKEN:
+                break
+        if self.problem == CHAIN_WHOLE:
+            self.problem = before
+
+    def wanted_tid(self, thread_id, native_id):
+        """Return the ID of the thread of a thread state, if it is stopped now or of the core; 0 otherwise.
+
+        The thread pointer decides, if registers have it: the ID in a thread state may be of another namespace.
+        """
         index: cython.Py_ssize_t
+        tid: cython.uint = 0
         if self.stopped == cython.NULL:
             for index in range(self.tids.shape[0]):
-                if self.tids[index] == native_id or (self.pointers[index] and self.pointers[index] == thread_id):
-                    return True
-            return False
+                if self.pointers[index] and self.pointers[index] == thread_id:
+                    return self.tids[index]
+                if self.tids[index] == native_id:
+                    tid = self.tids[index]
+            return tid
         for index in range(self.stopped.count):
             if self.stopped.states[index] == self.stopped.stopped:
                 if self.stopped.tids[index] == native_id:
-                    return True
+                    tid = self.stopped.tids[index]
                 if self.pointer_offset >= 0 and self.stopped.sizes[index] >= self.pointer_offset + 8:
                     registers: cython.pointer(cython.const[cython.uchar]) = (
                         self.stopped.registers + self.stopped.stride * index
                     )
                     if u64(registers + self.pointer_offset, self.big) == thread_id:
-                        return True
-        return False
+                        return self.stopped.tids[index]
+        return tid
 
     def walk_all(self):
         """Walk all interpreters, and the wanted ones of their thread states."""
@@ -301,23 +320,22 @@ class FrameWalker(StoppedReader):
             return True
         if not self.field(address, LAYOUT_NATIVE_ID, cython.address(native_id)):
             return True
-        native_id &= LOW_32
-        if not self.is_wanted(thread_id, native_id):
+        tid: cython.uint = self.wanted_tid(thread_id, native_id & LOW_32)
+        if tid == 0:
             return True
         how: cython.int = self.walk_state(address)
         if how == CHAIN_NO_MEMORY:
             self.problem = how
             return False
-        row: cython.ulonglong[9]
+        row: cython.ulonglong[8]
         row[0] = address
         row[1] = interpreter
-        row[2] = thread_id
-        row[3] = native_id
-        row[4] = first
-        row[5] = self.frames.vector.count // FRAME_FIELDS
-        row[6] = first_mark
-        row[7] = self.marks.vector.count
-        row[8] = how
+        row[2] = tid
+        row[3] = first
+        row[4] = self.frames.vector.count // FRAME_FIELDS
+        row[5] = first_mark
+        row[6] = self.marks.vector.count
+        row[7] = how
         return push_row(self.states, cython.address(row[0]), STATE_FIELDS)
 
     # one thread
@@ -330,6 +348,8 @@ class FrameWalker(StoppedReader):
         if self.layout[LAYOUT_CFRAME] != ABSENT:
             if not self.field(address, LAYOUT_CFRAME, cython.address(cframe)):
                 return CHAIN_UNREADABLE
+            if cframe == 0:  # the thread state is being made
+                return CHAIN_WHOLE
             if self.layout[LAYOUT_STYLE] != STYLE_SHIMS:
                 how: cython.int = self.walk_marks(cframe, address)
                 if how != CHAIN_WHOLE:
