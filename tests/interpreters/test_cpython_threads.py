@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 import whence
+from tests.helpers.cores import CORE_PATTERN
+from tests.helpers.live import state, until
 from tests.helpers.python_threads import PythonThreads, interpreters, python_threads
 from whence.cli.main import main
+from whence.interpreters.merging import Merged
+from whence.interpreters.model import InterpretedStack
+from whence.interpreters.process import InterpretedThread
 from whence.symbolize import Process
-from whence.unwind import FoundBy
+from whence.unwind import End, FoundBy
 
 if TYPE_CHECKING:
     from whence.symbolize import Stack
+    from whence.unwind.live import LiveStack
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="live processes are read from /proc")
 
@@ -73,6 +81,32 @@ def test_python_frames_name_their_source_and_declaration(process: PythonThreads,
     assert columns == ({5} if process.version >= (3, 11) else {0})  # block.wait()
 
 
+def test_threads_that_do_not_match_are_taken_again_once(
+    process: PythonThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, second, *_) = process.threads
+    failures = {first: 1, second: 2}
+    taken = []
+    with whence.Symbolizer() as symbolizer, Process(process.pid).live_stacks(symbolizer) as live:
+        merged = live._merged
+
+        def failing(stacks: list[LiveStack]) -> dict[int, InterpretedThread]:
+            threads = merged(stacks)
+            taken.append(len(threads))
+            for tid in threads.keys() & {tid for tid, left in failures.items() if left}:
+                failures[tid] -= 1
+                threads[tid] = InterpretedThread(InterpretedStack(), Merged((), problem="broken"))
+            return threads
+
+        monkeypatch.setattr(live, "_merged", failing)
+        live.copies()
+        problems = {tid for tid, thread in live.interpreted.items() if thread.merged.problem}
+        assert (problems, taken[1:]) == ({second}, [2])
+        failures[second] = 1
+        live.copies()
+        assert taken[2:] == taken[:1]
+
+
 def test_callbacks_are_between_their_native_callers(process: PythonThreads, stacks: dict[int, Stack]) -> None:
     (tid,) = (tid for tid, frames in process.threads.items() if any(name == "called_back" for name, *_ in frames))
     names = [each.function for frame in stacks[tid].frames for each in frame.place.frames]
@@ -88,17 +122,58 @@ def test_waiting_threads_say_for_what(process: PythonThreads, stacks: dict[int, 
     assert {stacks[tid].has_gil for tid in process.threads} == {False}
 
 
-def test_cores_have_the_same_frames(process: PythonThreads, tmp_path: Path) -> None:
+def test_cores_of_gdb_have_the_same_frames(process: PythonThreads, tmp_path: Path) -> None:
     if shutil.which("gcore") is None:
         pytest.skip("gcore (of gdb) is not on this machine")
     done = subprocess.run(["gcore", "-o", tmp_path / "core", str(process.pid)], capture_output=True)
     core = tmp_path / f"core.{process.pid}"
     if done.returncode or not core.exists():
         pytest.skip("gcore may not trace this process")
-    stacks = {stack.tid: stack for stack in whence.Core(core).stacks()}
+    _, stacks = stacks_of(core, "")
+    with core.open("rb") as file:
+        torn = [tid for tid in process.threads if not any(stack_bytes(file, stacks[tid]))]
     os.remove(core)
+    if torn:
+        assert all(stacks[tid].interpreter_problem for tid in torn)
+        pytest.skip("gdb wrote zeros in place of stacks")  # gdb 13, of threads of glibc 2.42 and later
     assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
     assert {stacks[tid].interpreter_problem for tid in process.threads} == {""}
+
+
+def stacks_of(path: Path, root: str) -> tuple[tuple[str, ...], dict[int, Stack]]:
+    """Return the problems of the interpreters, and the stacks by tid, of a core whose files are below a folder."""
+    core = whence.Core(path, sysroot=root)
+    with whence.Symbolizer(locator=whence.Locator(sysroot=root)) as symbolizer:
+        stacks = {stack.tid: stack for stack in core.stacks(symbolizer)}
+    return core.interpreter_problems, stacks
+
+
+def stack_bytes(core: BinaryIO, stack: Stack) -> bytes:
+    """Return the bytes at the stack pointer of a thread."""
+    address = stack.registers["rsp"]
+    for segment in ELFFile(core).iter_segments("PT_LOAD"):
+        if segment["p_vaddr"] <= address < segment["p_vaddr"] + segment["p_filesz"]:
+            core.seek(segment["p_offset"] + address - segment["p_vaddr"])
+            return core.read(512)
+    return b""
+
+
+@pytest.mark.parametrize("interpreter", interpreters())
+def test_cores_of_the_kernel_have_the_same_frames(interpreter: str, tmp_path: Path) -> None:
+    if CORE_PATTERN.read_text().strip() not in ("core", "core.%p"):
+        pytest.skip("cores do not go into the folder of the process here")
+    with python_threads(interpreter, tmp_path, may_dump=True) as process:
+        root = os.open(f"/proc/{process.pid}/root", os.O_RDONLY)  # of an interpreter in a root of its own
+        os.kill(process.pid, signal.SIGABRT)
+        assert until(lambda: state(f"/proc/{process.pid}") == "Z")
+    try:
+        (core,) = tmp_path.glob("core*")
+        problems, stacks = stacks_of(core, f"/proc/self/fd/{root}")
+    finally:
+        os.close(root)
+    assert problems == ()
+    assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
+    assert {(stacks[tid].interpreter_problem, stacks[tid].end) for tid in process.threads} == {("", End.COMPLETE)}
 
 
 def test_commands_select_frames(process: PythonThreads, capsys: pytest.CaptureFixture[str]) -> None:
