@@ -16,7 +16,8 @@ PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench guards fuzz
-.PHONY: reproducible checked go-versions pythons-frames machines small-cores sanitized shell-files docs wheels try-wheels release clean
+.PHONY: reproducible checked go-versions pythons-frames python-programs machines small-cores sanitized shell-files docs wheels
+.PHONY: try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -89,10 +90,17 @@ page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by 
 go-versions: $(VENV)/.tested  ## goroutines of programs of each release of Go that PyPI has (fetches the toolchains)
 	@WHENCE_GO_VERSIONS=1 $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/unwind/test_goroutines.py
 
-pythons-frames: $(VENV)/.tested  ## Python frames of every CPython from 3.9 on that is found (pyenv, PATH), by their own words
-	@WHENCE_PYTHONS="$$(for minor in 9 10 11 12 13 14 15; do \
+pythons-frames: $(VENV)/.tested  ## Python frames of every CPython from 3.9 on (pyenv, PATH, Debian's in roots of their own, 3.13t)
+	@WHENCE_PYTHONS="$$({ for minor in 9 10 11 12 13 14 15; do \
 		ls $$HOME/.pyenv/versions/3.$$minor.*/bin/python3.$$minor 2>/dev/null; command -v python3.$$minor; \
-	done | tr '\n' ' ')" $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/interpreters
+	done; $(BIN)/python -m tools.frame_pythons; } | tr '\n' ' ')" $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/interpreters
+
+# PYTHON and PROGRAMS select another interpreter, and the environment of the programs.
+PROGRAMS ?= .venv-programs
+python-programs: $(VENV)/.tested  ## 100,000 samples of ten Python programs: how many stacks do not match, beside py-spy
+	@test -x $(PROGRAMS)/bin/python || $(PYTHON) -m venv $(PROGRAMS)
+	@VIRTUAL_ENV=$(PROGRAMS) $(BIN)/uv pip install --quiet --group programs
+	@$(BIN)/python tests/data/python_programs/check.py $(PROGRAMS)/bin/python $(CHECK)
 
 frontends: $(VENV)/.tested  ## profiles and the server's names, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
