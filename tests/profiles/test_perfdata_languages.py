@@ -14,6 +14,7 @@ import pytest
 from tests.helpers import golang
 from tests.helpers.perf_script import Event, Seen, compare, compare_inlined, events, recorded, script
 from whence.profiles import Profile, read
+from whence.profiles.naming import NO_PYTHON
 
 CPP = """
 #include <algorithm>
@@ -276,6 +277,16 @@ def test_python_stacks_with_a_perf_map_match_perf_script(tmp_path: Path) -> None
     finally:
         forget(profile, "/tmp/perf-{}.map".format)
     assert any("PyEval" in name for name in names)
+    assert NO_PYTHON not in profile.notes
+
+
+def test_recordings_of_python_say_that_its_functions_are_not_in_them(tmp_path: Path) -> None:
+    (tmp_path / "w.py").write_text(SCRIPT)
+    profile, names = named(
+        recorded(tmp_path, "-e", "cpu-clock:u", "--call-graph", "dwarf", program=[sys.executable, "w.py"])
+    )
+    assert "_PyEval_EvalFrameDefault" in names
+    assert profile.notes[-1] == NO_PYTHON
 
 
 def test_stacks_through_generated_code_of_python_match_perf_inject(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ class InterpretedThread(NamedTuple):
     stack: InterpretedStack
     merged: Merged
 
+    @property
+    def is_complete(self) -> bool:
+        """Return True if all frames are in their places and have names."""
+        return not self.merged.problem and all(frame.frame is not None for frame in self.stack.frames)
+
 
 class ProcessTasks:
     """Reads the tasks of the event loops of all runtimes of a process: `read`, while threads are stopped; `tasks`."""

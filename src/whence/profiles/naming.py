@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 from whence._base.model import Frames
@@ -31,6 +31,9 @@ from whence.samples.kinds import AddressKind, kind_of
 from whence.samples.model import NO_MAPPING, FileLocations, Mapping, NamedLocations, ProfileData
 from whence.symbolize.naming import Unnamed, table_of
 
+PERF_DATA = "perf.data"
+PYTHON_EVALUATION, PYTHON_NAME = "_PyEval_EvalFrameDefault", "py::"  # CPython's loop; names of `python -X perf`
+NO_PYTHON = "recordings have no frames of Python functions: record `python -X perf`, or use `whence pid PID --every`"
 CACHED_VADDRS = 500_000  # of a file, whose chains are kept for the next profile
 
 Locations: TypeAlias = "memoryview | array[int]"
@@ -90,9 +93,24 @@ def name(
     map_fixed_program(profile, binaries.locator.files)
     fallbacks = Fallbacks(profile, binaries.locator.files)
     try:
-        return _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
+        reports = _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
     finally:
         fallbacks.restore()
+    if profile.format == PERF_DATA and lacks_python(profile):
+        profile.notes.append(NO_PYTHON)
+    return reports
+
+
+def lacks_python(profile: ProfileData) -> bool:
+    """Return True if samples are in CPython, and none has the name of a Python function, which `python -X perf` writes.
+
+    Recordings have no frames of CPython: stack copies contain native frames and entry frames without code objects.
+    """
+    tables = [part.table.functions for part in profile.named]
+    if not any(PYTHON_EVALUATION in functions for functions in tables):
+        return False
+    names = chain(*tables, (frames[0].function for frames in profile.own_frames if frames))
+    return not any(name.startswith(PYTHON_NAME) for name in names)
 
 
 def mapped_library(mapping: Mapping, locator: Locator) -> Mapping:

@@ -110,11 +110,12 @@ class LiveStacks:
         return self.interpreters.merged(threads, self._live.memory.read_now, is_live=True)
 
     def _again(self, stacks: list[LiveStack]) -> list[LiveStack]:
-        """Take the stacks again of threads that do not match: an interpreter sets up a frame in several instructions.
+        """Take the stacks again of threads that do not match, or have frames without names.
 
-        Threads that do not match the second time either are not tried again.
+        An interpreter sets up a frame in several instructions, and frees code objects that are read after the threads
+        were released. Threads that do not match the second time either are not tried again.
         """
-        unmatched = {tid for tid, thread in self.interpreted.items() if thread.merged.problem}
+        unmatched = {tid for tid, thread in self.interpreted.items() if not thread.is_complete}
         self._unmatched &= unmatched
         tids = unmatched - self._unmatched
         if not tids:
@@ -122,7 +123,7 @@ class LiveStacks:
         self.interpreters.begin()
         again = {stack.tid: stack for stack in self._live.stacks(tids, self.interpreters.reader)}
         interpreted = self._merged(list(again.values()))
-        self._unmatched |= {tid for tid, thread in interpreted.items() if thread.merged.problem}
+        self._unmatched |= {tid for tid, thread in interpreted.items() if not thread.is_complete}
         self.interpreted = {tid: thread for tid, thread in self.interpreted.items() if tid not in again} | interpreted
         return [again.get(stack.tid, stack) for stack in stacks]
 

@@ -163,6 +163,8 @@ def compare(pid: int, wanted: int, counts: Counts, symbolizer: Symbolizer, dumps
             os.kill(chosen, signal.SIGCONT)
         if not until(lambda: not handles(chosen, stack.tid)):
             continue
+        if state(chosen, chosen) == "Z":
+            raise ProcessLookupError(chosen)
         dumped = [LINE.fullmatch(line) for line in dumps.read_text(errors="replace").splitlines()]
         theirs = [
             (match[3], match[1], match[2])
