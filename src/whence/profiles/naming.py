@@ -33,7 +33,10 @@ from whence.symbolize.naming import Unnamed, table_of
 
 PERF_DATA = "perf.data"
 PYTHON_EVALUATION, PYTHON_NAME = "_PyEval_EvalFrameDefault", "py::"  # CPython's loop; names of `python -X perf`
-NO_PYTHON = "recordings have no frames of Python functions: record `python -X perf`, or use `whence pid PID --every`"
+NO_PYTHON = (
+    "no sample has a Python function, because recordings lack CPython's frames: record `python -X perf` with frame "
+    "pointers or `python -X perf_jit`, or use `whence pid PID --every`"
+)
 CACHED_VADDRS = 500_000  # of a file, whose chains are kept for the next profile
 
 Locations: TypeAlias = "memoryview | array[int]"
