@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from fuzz.interpreters import NATIVE, read_damaged, seeds
 from tests.forge.cpython import CODES, HEAP, INTERPRETER, RUNTIME, THREAD, TYPE, CpythonMemory
 from tests.forge.mutations import mutated
 from tests.hostile import bounded
+from tests.hostile.inputs.interpreters import NATIVE, read_damaged, seeds
 from whence.interpreters.cpython import Cpython
 from whence.interpreters.cpython_layout import read_debug_offsets
 from whence.interpreters.model import InterpretedStack, ThreadKey

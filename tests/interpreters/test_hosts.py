@@ -68,6 +68,14 @@ time.sleep(1000)
 """
 
 
+UNKNOWN = {
+    "int PyEval_EvalFrameEx(void) { return 0; }": "CPython before 3.7 is not supported",
+    'char _PyRuntime[800] = "xdebugpy" "\\xf0" "\\0" "\\x10" "\\x03";': "CPython 3.16.0 is not a supported version",
+    "char _PyRuntime[800] = {1}; const unsigned long Py_Version = 0x030801f0;": "CPython 3.8.1 is not supported",
+    "char _PyRuntime[800] = {1};": "its version of CPython is unknown",
+}
+
+
 @contextmanager
 def ready(words: list[str], **options: object) -> Iterator[int]:
     """Run a program until it says that it is ready."""
@@ -78,6 +86,8 @@ def ready(words: list[str], **options: object) -> Iterator[int]:
         yield program.pid
     finally:
         program.kill()
+        if program.stdin is not None:
+            program.stdin.close()
         program.stdout.close()
         program.wait()
 
@@ -125,6 +135,21 @@ def test_programs_that_link_libpython_have_python_frames(tmp_path: Path, is_stri
     assert (stack.interpreter_problem, stack.has_gil) == ("", False)
     native = [each.function for frame in stack.native_frames for each in frame.place.frames]
     assert is_stripped or native[native.index("main") - 1] == "run_script"
+
+
+@pytest.mark.parametrize("definition", UNKNOWN, ids=["no-runtime", "new", "old", "unknown"])
+def test_unknown_versions_are_reported(tmp_path: Path, definition: str) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler")
+    main = 'int main(void) { puts("ready"); fflush(stdout); getchar(); return 0; }'
+    (tmp_path / "host.c").write_text(f"#include <stdio.h>\n{definition}\n{main}\n")
+    subprocess.run([compiler, "-rdynamic", "host.c", "-o", "host"], cwd=tmp_path, check=True)
+    with ready([str(tmp_path / "host")], stdin=subprocess.PIPE) as pid, Process(pid) as process:
+        (stack,) = process.stacks()
+        (problem,) = process.interpreter_problems
+    assert UNKNOWN[definition] in problem
+    assert "main" in [each.function for frame in stack.frames for each in frame.place.frames]
 
 
 def test_gdb_has_python_frames(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 SECTION, SYMBOL, VERSION_SYMBOL = ".PyRuntime", "_PyRuntime", "Py_Version"
 EVALUATION = "_PyEval_EvalFrameDefault"
+OLD_EVALUATION = "PyEval_EvalFrameEx"  # defined by every version, also by those without _PyRuntime
 COLD_EVALUATION = f"{EVALUATION}.cold"
 PIECE = 1 << 16  # bytes read at once in a scan
 SCAN_LIMIT = 256 << 20
@@ -270,6 +271,8 @@ def find(
             tables.append(section.vaddr + bias)
         vaddr = _runtime_vaddr(elf)
         if vaddr is None:
+            if _symbol(elf, OLD_EVALUATION) is not None:
+                problems.append(f"{path}: CPython before 3.7 is not supported (3.9 to 3.15 are)")
             continue
         address = vaddr + bias
         try:

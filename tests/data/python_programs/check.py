@@ -161,8 +161,7 @@ def compare(pid: int, wanted: int, counts: Counts, symbolizer: Symbolizer, dumps
             send(chosen, stack.tid)
         finally:
             os.kill(chosen, signal.SIGCONT)
-        if not until(lambda: not handles(chosen, stack.tid)):
-            continue
+        until(lambda: not handles(chosen, stack.tid) and is_unchanged(dumps))
         if state(chosen, chosen) == "Z":
             raise ProcessLookupError(chosen)
         dumped = [LINE.fullmatch(line) for line in dumps.read_text(errors="replace").splitlines()]
@@ -210,6 +209,13 @@ def handles(pid: int, tid: int) -> bool:
     return False
 
 
+def is_unchanged(path: Path) -> bool:
+    """Return True if a file has grown, and does not grow any more."""
+    size = path.stat().st_size
+    time.sleep(0.02)
+    return bool(size) and path.stat().st_size == size
+
+
 def until(condition) -> bool:
     end = time.monotonic() + 5
     while time.monotonic() < end:
@@ -236,7 +242,8 @@ def build(python: str, folder: Path) -> None:
     """Compile the Cython module."""
     shutil.copy(FOLDER / "callbacks.pyx", folder)
     cythonize = Path(python).with_name("cythonize")
-    subprocess.run([cythonize, "-q", "-i", "callbacks.pyx"], cwd=folder, capture_output=True)
+    if cythonize.exists():
+        subprocess.run([cythonize, "-q", "-i", "callbacks.pyx"], cwd=folder, capture_output=True)
 
 
 def main() -> int:
