@@ -380,13 +380,13 @@ def test_a_store_keeps_small_cores_by_signature(
     assert main(["store", "add", str(store), "/bin/true"]) == 0
     assert main(["cores", str(folder), "--keep", str(store), "--limit", "3"]) == 0
     capsys.readouterr()
-    assert main(["store", "ls", str(store), "--cores", "--json"]) == 0
+    assert main(["store", "ls", str(store), "--small-cores", "--json"]) == 0
     frequent, rare = map(json.loads, capsys.readouterr().out.splitlines())
     assert (frequent["count"], frequent["program"], frequent["functions"][0]) == (3, "program", "boom")
     assert (frequent["first"], frequent["last"]) == (TIME / 1e6, TIME / 1e6 + 2)
     assert (rare["count"], rare["functions"][0]) == (1, "die")
     assert frequent["size"] == sum(os.path.getsize(path) for path in frequent["cores"])
-    assert main(["store", "ls", str(store), "--cores"]) == 0
+    assert main(["store", "ls", str(store), "--small-cores"]) == 0
     line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith(f"{frequent['signature']}      3 ")
     assert line.endswith("  program  boom < inlined < deep < mode < main")
@@ -396,17 +396,17 @@ def test_a_store_keeps_small_cores_by_signature(
     assert shown.startswith(f"signature   {frequent['signature']}\nprogram     program\nfunctions   boom < ")
     assert shown.count("\ncore        ") == 3
 
-    assert main(["store", "gc", str(store), "--cores", "1", "--dry-run"]) == 0
+    assert main(["store", "gc", str(store), "--small-cores", "1", "--dry-run"]) == 0
     assert "2 cores would be removed" in capsys.readouterr().err
-    assert main(["store", "gc", str(store), "--cores", "1"]) == 0
+    assert main(["store", "gc", str(store), "--small-cores", "1"]) == 0
     assert [path for path in map(Path, frequent["cores"]) if path.exists()] == [Path(frequent["cores"][-1])]
     assert main(["store", "rm", str(store), frequent["signature"]]) == 0
     assert not Path(frequent["cores"][-1]).parent.exists()
     assert main(["store", "show", str(store), frequent["signature"]]) == 1
-    assert main(["store", "gc", str(store), "--cores-size", "0"]) == 0
+    assert main(["store", "gc", str(store), "--small-cores-size", "0"]) == 0
     assert not Path(rare["cores"][0]).exists()
     capsys.readouterr()
-    assert main(["store", "ls", str(store), "--cores"]) == 0
+    assert main(["store", "ls", str(store), "--small-cores"]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -425,5 +425,5 @@ def test_a_damaged_description_costs_only_the_names(tmp_path: Path) -> None:
 def test_cores_are_not_kept_in_buckets(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["cores", str(tmp_path), "--keep", "s3://bucket"]) == 2
     assert "cores are kept in a folder, or in a store in a folder" in capsys.readouterr().err
-    assert main(["store", "ls", "memory://cores", "--cores"]) == 2
+    assert main(["store", "ls", "memory://cores", "--small-cores"]) == 2
     assert "small cores are kept in stores in folders only" in capsys.readouterr().err

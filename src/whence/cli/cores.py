@@ -47,7 +47,7 @@ def configure(parser: Parser) -> None:
         "whence cores /var/crash --files                  what apport keeps, with the files",
         "whence cores --systemd --keep /srv/crashes --limit 5 --bytes 500M",
         "whence cores /srv/crashes                        the small cores",
-        "whence cores --systemd --keep /srv/symbols       in a store: whence store ls /srv/symbols --cores",
+        "whence cores --systemd --keep /srv/symbols       in a store",
     )
 
 

@@ -65,7 +65,7 @@ def configure(parser: Parser) -> None:
     add_json_option(add, "print one JSON object per file")
     ls = action("ls", "list the build-ids with sizes, quality and dates", "[STORE] [options]")
     ls.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    ls.add_argument("--cores", action="store_true", help="list the small cores instead, by crash signature")
+    ls.add_argument("--small-cores", action="store_true", help="list the small cores instead, by crash signature")
     add_json_option(ls, "print one JSON object per build-id, or per signature")
     show = action("show", "print everything known about build-ids", "[STORE] ID... [options]")
     show.add_argument(
@@ -88,10 +88,10 @@ def configure(parser: Parser) -> None:
         "--max-size", type=gibibytes, metavar="GIB", help="remove the least recently used build-ids until the rest fits"
     )
     collect.add_argument(
-        "--cores", type=int, metavar="N", help="remove small cores, but the newest N of each signature"
+        "--small-cores", type=int, metavar="N", help="remove small cores, but the newest N of each signature"
     )
     collect.add_argument(
-        "--cores-size",
+        "--small-cores-size",
         type=byte_count,
         metavar="SIZE",
         help="remove small cores until the rest fits, as 500M",
@@ -111,7 +111,7 @@ def configure(parser: Parser) -> None:
         "whence store wanted /srv/symbols",
         "whence store verify s3://symbols/prod",
         "whence store gc /srv/symbols --keep-days 90 --dry-run",
-        "whence store ls /srv/symbols --cores        small cores that whence cores --keep wrote",
+        "whence store ls /srv/symbols --small-cores  small cores, by crash signature",
         "whence store rm /srv/symbols 7c5e4b7f0a1b",
         "whence store export /srv/symbols 7c5e4b7f0a1b -o out --layout gdb",
     )
@@ -224,7 +224,7 @@ def mapped_by(options: Namespace) -> Iterator[ProcessFile]:
 
 def ls(options: Namespace) -> int:
     store = only_store(options)
-    if options.cores:
+    if options.small_cores:
         return list_cores(cores_of(store), as_json=options.json)
     with store:
         rows = store.list()
@@ -387,11 +387,11 @@ def gc(options: Namespace) -> int:
     from whence.store.collecting import Collected, collect
 
     store = only_store(options)
-    limits_cores = options.cores is not None or options.cores_size is not None
+    limits_cores = options.small_cores is not None or options.small_cores_size is not None
     if options.keep_days is None and options.max_size is None and not limits_cores:
-        raise WrongUse(f"store {options.action}: give --keep-days, --max-size, --cores or --cores-size")
-    if options.cores is not None and options.cores < 0:
-        raise WrongUse(f"--cores {options.cores}: expected a number of cores")
+        raise WrongUse(f"store {options.action}: give --keep-days, --max-size, --small-cores or --small-cores-size")
+    if options.small_cores is not None and options.small_cores < 0:
+        raise WrongUse(f"--small-cores {options.small_cores}: expected a number of cores")
     if limits_cores:
         collect_cores(store, options)
         if options.keep_days is None and options.max_size is None:
@@ -426,7 +426,11 @@ def collect_cores(store: Store, options: Namespace) -> None:
             print(f"{size(count):>8}  {plain(path)}", flush=True)
 
     gone = limit_cores(
-        cores_of(store), limit=options.cores, size=options.cores_size, dry_run=options.dry_run, report=report_core
+        cores_of(store),
+        limit=options.small_cores,
+        size=options.small_cores_size,
+        dry_run=options.dry_run,
+        report=report_core,
     )
     if not options.json:
         print(f"{counted(len(gone), 'core')} {'would be removed' if options.dry_run else 'removed'}", file=sys.stderr)

@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --cores --cores-size --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --rows --sample-type --save-snapshot --section --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --rows --sample-type --save-snapshot --section --skid --small-cores --small-cores-size --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -581,7 +581,7 @@ complete -c whence -n '_shtab_whence_using store add' -l json -d 'print one JSON
 complete -c whence -n '_shtab_whence_using store add; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the store, then files, folders, .deb, .tar or .zip'
 complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a ls -d 'list the build-ids with sizes, quality and dates'
 complete -c whence -n '_shtab_whence_using store ls' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using store ls' -l cores -d 'list the small cores instead, by crash signature'
+complete -c whence -n '_shtab_whence_using store ls' -l small-cores -d 'list the small cores instead, by crash signature'
 complete -c whence -n '_shtab_whence_using store ls' -l json -d 'print one JSON object per build-id, or per signature'
 complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a show -d 'print everything known about build-ids'
 complete -c whence -n '_shtab_whence_using store show' -s h -l help -d 'show this help message and exit'
@@ -599,8 +599,8 @@ complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -
 complete -c whence -n '_shtab_whence_using store gc' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using store gc' -l keep-days -x -d 'remove build-ids not used for N days'
 complete -c whence -n '_shtab_whence_using store gc' -l max-size -x -d 'remove the least recently used build-ids until the rest fits'
-complete -c whence -n '_shtab_whence_using store gc' -l cores -x -d 'remove small cores, but the newest N of each signature'
-complete -c whence -n '_shtab_whence_using store gc' -l cores-size -x -d 'remove small cores until the rest fits, as 500M'
+complete -c whence -n '_shtab_whence_using store gc' -l small-cores -x -d 'remove small cores, but the newest N of each signature'
+complete -c whence -n '_shtab_whence_using store gc' -l small-cores-size -x -d 'remove small cores until the rest fits, as 500M'
 complete -c whence -n '_shtab_whence_using store gc' -l dry-run -d 'only print what would be removed'
 complete -c whence -n '_shtab_whence_using store gc' -l json -d 'print one JSON object per build-id or core'
 complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a export -d 'copy the files of build-ids to a folder'
