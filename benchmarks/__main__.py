@@ -17,7 +17,7 @@ import sys
 import benchmarks
 from benchmarks import tables, timing
 
-SHARED = {"__main__", "inputs", "picture", "tables", "timing"}  # used by benchmarks; the others have `run()`
+SHARED = {"__main__", "inputs", "picture", "servers", "tables", "timing"}  # used by benchmarks; the others have `run()`
 
 
 def main() -> int:

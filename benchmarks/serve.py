@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.inputs import addresses, debug_files, tool
+from benchmarks.servers import TICKS, free_port, processor_seconds
 from whence.objects.elf import ElfFile
 from whence.store import Store
 
@@ -40,7 +41,6 @@ LARGE_SHARE = 0.6  # of debuginfod's rate with large files
 TIMES = 5  # debuginfod's requests a second
 SECTION = ".note.gnu.build-id"
 ARROW = "application/vnd.apache.arrow.stream"
-TICKS = os.sysconf("SC_CLK_TCK")
 CODE = "import sys; from whence.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -51,18 +51,8 @@ class Served:
         self.name, self.process, self.port = name, process, port
 
     def processor_seconds(self) -> float:
-        """What it and its children have used."""
-        total, waiting = 0, [self.process.pid]
-        while waiting:
-            root = Path(f"/proc/{waiting.pop()}")
-            try:
-                words = (root / "stat").read_text().rpartition(")")[2].split()
-                for task in (root / "task").iterdir():
-                    waiting += map(int, (task / "children").read_text().split())
-            except OSError:
-                continue
-            total += int(words[11]) + int(words[12])
-        return total / TICKS
+        """Return the processor time of the process and its children."""
+        return processor_seconds(self.process.pid)
 
 
 def run() -> None:
@@ -132,12 +122,6 @@ def started(folder: Path, hosts: list[str]) -> Iterator[list[Served]]:
             one.process.send_signal(signal.SIGTERM)
         for one in servers:
             one.process.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def ask(server: Served, path: str, body: bytes | None = None, kind: str = "") -> tuple[int, bytes]:

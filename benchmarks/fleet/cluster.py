@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,20 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.servers import free_port, processor_seconds
 from whence.store.bucket import bucket_at
 
 WHENCE = [sys.executable, "-c", "import sys; from whence.cli import main; sys.exit(main(sys.argv[1:]))"]
 NAME = "fleet"
 START_SECONDS = 60
 LARGEST = 1 << 30  # bytes of an object
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -41,33 +33,6 @@ def wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes]) ->
                 return
         time.sleep(0.05)
     raise RuntimeError(f"{process.args!r} does not answer")
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and its descendants that run."""
-    total, waiting = 0, [pid]
-    while waiting:
-        root = Path(f"/proc/{waiting.pop()}")
-        try:
-            fields = (root / "stat").read_text().rpartition(")")[2].split()
-            for task in (root / "task").iterdir():
-                waiting += map(int, (task / "children").read_text().split())
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICKS
-
-
-def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process and its descendants."""
-    total, waiting = 0, [pid]
-    while waiting:
-        root = Path(f"/proc/{waiting.pop()}")
-        with contextlib.suppress(OSError):
-            total += int((root / "statm").read_text().split()[1])
-            for task in (root / "task").iterdir():
-                waiting += map(int, (task / "children").read_text().split())
-    return total * os.sysconf("SC_PAGE_SIZE")
 
 
 class CountingBucket:

@@ -19,7 +19,8 @@ from threading import Thread
 from benchmarks import name_profile
 from benchmarks.fleet.builds import Builds
 from benchmarks.fleet.client import Connection
-from benchmarks.fleet.cluster import RunningServer, resident_bytes
+from benchmarks.fleet.cluster import RunningServer
+from benchmarks.servers import resident_bytes
 from whence.profiles.formats import gz, otlp, pprof
 from whence.store import Store
 
