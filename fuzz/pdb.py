@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.forge import pdb as forge
-from tests.forge.pdb import Module, Pdb, annotate, inline_site, procedure, program
+from tests.forge.pdb import Module, Pdb, annotate, inline_site, procedure, program, rearranged
 from tests.hostile.inputs import pdb as hostile
 from whence._base.errors import WhenceError
 from whence._base.options import ReadOptions
@@ -24,6 +24,7 @@ def seeds() -> list[bytes]:
         simple.forge(),
         Pdb(machine=0x14C, publics=forge.public("_main", 0x10)).forge(),
         Pdb(named=hostile.sources()).forge(),
+        rearranged(program().forge(), [(0x1000, 0), (0x1010, 0x3100), (0x1018, 0x3040), (0x1030, 0)]),
         hostile.many_pieces(20),
         hostile.deep_calls(20),
     ]
