@@ -10,21 +10,25 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+import whence
 from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
 from tests.helpers.live import until
 from tests.helpers.stores import free_port
 from whence._base.errors import WrongUse
+from whence._version import HOME_PAGE
 from whence.locate.cache import Cache
-from whence.locate.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
+from whence.locate.debuginfod import OVERLAP, Debuginfod, Limits, agent_of, allowing, checked_server, pause_of
 
+ROOT = Path(__file__).parents[2]
 ID = "ab" * 20
 FILE = forge([build_id_note(ID), Section(".debug_info", os.urandom(20000))])
 OTHER = forge([build_id_note("cd" * 20), Section(".debug_info", bytes(20000))])
@@ -454,3 +458,97 @@ def test_the_real_debuginfod_serves_a_file_by_its_build_id(cache: Cache, tmp_pat
             assert fetched[0].read_bytes() == FILE
         finally:
             process.terminate()
+
+
+def test_requests_say_whose_they_are(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = []
+
+    def noted(handler: behave.Handler) -> None:
+        agents.append(handler.headers["User-Agent"])
+        behave.whole(FILE)(handler)
+
+    with serving(noted) as server:
+        Client(cache, server.url).fetch(ID)
+        Client(cache, server.url).read_source(ID, "/a.c")
+        monkeypatch.setattr("whence.locate.debuginfod.USER_AGENT", agent_of("2.0", "https://whence.example"))
+        Client(cache, server.url).read_source(ID, "/b.c")
+        Client(cache, server.url).read_source(ID, "/c.c", {"User-Agent": "gdb/13"})  # of a client of `whence serve`
+    own = f"whence/{whence.__version__}"
+    assert [agent.split(" ")[0] for agent in agents] == [own, own, "whence/2.0", "gdb/13"]
+    assert agents[2] == "whence/2.0 (+https://whence.example)"
+
+
+def test_the_home_page_in_requests_is_that_of_the_package() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls.get("Homepage", "") == HOME_PAGE
+
+
+def paused(code: int, asked: str) -> behave.Answer:
+    return lambda handler: handler.begin(code, Content_Length=0, Retry_After=asked)
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_server_that_asks_for_a_short_pause_gets_it(cache: Cache, code: int) -> None:
+    with serving(paused(code, "7"), behave.whole(FILE)) as server:
+        client = Client(cache, server.url)
+        assert client.fetch(ID) is not None
+    assert client.waited == [7]
+    assert f"status {code}, Retry-After 7 s" in client.said[1]
+
+
+def test_a_server_that_asks_for_a_long_pause_is_skipped_for_so_long(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(paused(429, "1800"), behave.whole(FILE)) as server:
+        assert Client(cache, server.url).fetch(ID) is None
+        now = time.time()
+        for later, requests in ((5, 1), (SMALL.dead + 5, 1), (1700, 1), (1801, 2)):
+            monkeypatch.setattr("whence.locate.debuginfod.time.time", lambda later=later: now + later)
+            Client(cache, server.url).fetch(ID)
+            assert len(server.seen) == requests, later
+
+
+def test_a_pause_of_years_is_cut(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(paused(503, "9" * 18), behave.whole(FILE)) as server:
+        assert Client(cache, server.url).fetch(ID) is None
+        later = time.time() + SMALL.longest_pause + 5
+        monkeypatch.setattr("whence.locate.debuginfod.time.time", lambda: later)
+        assert Client(cache, server.url).fetch(ID) is not None
+
+
+@pytest.mark.parametrize("asked", ["", "soon", "-5", "1" * 19, "Thu, 99 Jan 2026 00:00:00 GMT", "\u0663"])
+def test_a_malformed_pause_is_ignored(asked: str) -> None:
+    assert pause_of(asked, 0) is None
+
+
+def test_after_five_failures_a_client_stops(cache: Cache) -> None:
+    often = Limits(tries=3, back_off=0.01, dead=0)  # no note keeps it from asking
+    with serving(behave.status(500)) as server:
+        client = Client(cache, server.url, limits=often)
+        for number in range(6):
+            assert client.fetch(f"{number:040x}") is None
+        assert client.read_source(ID, "/a.c") is None
+    assert len(server.seen) == 5
+    assert client.said[-1] == f"debuginfod: {server.url}: 5 requests failed, no more are sent"
+
+
+def test_failures_that_are_not_in_a_row_do_not_count(cache: Cache) -> None:
+    once = Limits(tries=1, dead=0, absent=0)
+    with serving(*[behave.status(500), behave.status(404)] * 6, behave.whole(FILE)) as server:
+        client = Client(cache, server.url, limits=once)
+        for number in range(12):
+            assert client.fetch(f"{number:040x}") is None
+        assert client.fetch(ID) is not None
+    assert len(server.seen) == 13
+
+
+def test_a_client_that_stopped_tries_again_later(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = Limits(tries=1, dead=0, absent=0)
+    with serving(*[behave.status(500)] * 5, behave.whole(FILE)) as server:
+        client = Client(cache, server.url, limits=once)
+        for number in range(6):
+            assert client.fetch(f"{number:040x}") is None
+        later = time.monotonic() + once.rest + 1
+        monkeypatch.setattr("whence.locate.debuginfod.time.monotonic", lambda: later)
+        assert client.fetch(ID) is not None
+    assert len(server.seen) == 6

@@ -4,7 +4,9 @@ Servers are queried in order, and `log` gets every request before it is sent. A 
 is rejected; it becomes an entry of the cache only if it is complete and has the requested build-id. An interrupted
 download is resumed if the server's validator (ETag, Last-Modified: RFC 9110, 13.1.5) shows that the file is the same;
 the last bytes are requested again and compared. A server that does not respond is skipped for some time, and so is a
-build-id that it does not have. `allow` decides which build-ids may be sent.
+build-id that it does not have. A server that asks for a pause by Retry-After gets it (RFC 9110, 10.2.3), and after five
+failed requests in a row a client stops for an hour. Every request names whence, its version and its home page.
+`allow` decides which build-ids may be sent.
 
 Protocol: GET SERVER/buildid/BUILDID/debuginfo or /executable (debuginfod(8)).
 """
@@ -20,6 +22,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -29,6 +33,7 @@ from whence._base.closing import Closing
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.files import atomic_write, open_folder, publish
 from whence._base.records import Record
+from whence._version import HOME_PAGE, __version__
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
 from whence.locate.http import Deadline, pool
 
@@ -49,6 +54,18 @@ CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62})(\.[0-9A-Za-z_][0-9A-Za-z_-]{0,62})*\.?")
 
 
+def agent_of(version: str, home_page: str) -> str:
+    """Return the User-Agent of a version, with the home page if there is one.
+
+    >>> agent_of("1.2", "https://whence.example")
+    'whence/1.2 (+https://whence.example)'
+    """
+    return f"whence/{version}" + (f" (+{home_page})" if home_page else "")
+
+
+USER_AGENT = agent_of(__version__, HOME_PAGE)
+
+
 class Limits(Record, frozen=True):
     """Limits of a client: times in seconds, sizes in bytes."""
 
@@ -59,16 +76,23 @@ class Limits(Record, frozen=True):
     size: int = 4 << 30
     tries: int = 3
     back_off: float = 0.5  # before the second try; doubled for each one after
+    pause: float = 30.0  # the longest Retry-After that is waited for; after a longer one the server is skipped
+    longest_pause: float = 3600.0  # for how long a Retry-After is respected at most
+    failures: int = 5  # requests in a row that fail until a client stops
+    rest: float = 3600.0  # how long a client that stopped sends the server nothing
     dead: float = 300.0  # how long a failed server is skipped
     absent: float = 3600.0  # how long a 404 is remembered
 
 
 class Refused(Exception):
-    """A server sent no usable file. `again`: another try may help; `dead`: the server is at fault."""
+    """A server sent no usable file. `again`: another try may help; `dead`: the server is at fault.
 
-    def __init__(self, why: str, *, again: bool = False, dead: bool = False) -> None:
+    `pause`: the seconds that the server asks to wait; None if it does not.
+    """
+
+    def __init__(self, why: str, *, again: bool = False, dead: bool = False, pause: float | None = None) -> None:
         super().__init__(why)
-        self.again, self.dead = again, dead
+        self.again, self.dead, self.pause = again, dead, pause
 
 
 class Request(Record, frozen=True):
@@ -199,6 +223,8 @@ class Debuginfod(Closing):
         self._sleep = sleep
         self._check = verify
         self._pool: urllib3.PoolManager | None = None
+        self._failures = dict.fromkeys(self.servers, 0)  # of requests in a row
+        self._failed_at = dict.fromkeys(self.servers, 0.0)
         self._no_source: dict[tuple[str, str, str], float] = {}  # server, build-id and path: time of the request
 
     def fetch(
@@ -227,6 +253,8 @@ class Debuginfod(Closing):
             self.log(f"{self.kind}: {build_id} is not on the allow-list, not requested")
             return None
         for server in self.servers:
+            if self._given_up(server):
+                continue
             for note, seconds, why in (
                 (self._dead(server), self.limits.dead, "did not respond"),
                 (self._absent(key, server), self.limits.absent, "did not have the file"),
@@ -252,16 +280,18 @@ class Debuginfod(Closing):
             return None
         for server in self.servers:
             request = server, build_id, path
-            if self._recent(self._dead(server), self.limits.dead):
+            if self._given_up(server) or self._recent(self._dead(server), self.limits.dead):
                 continue
             if time.monotonic() - self._no_source.get(request, -self.limits.absent) < self.limits.absent:
                 continue
             try:
-                return self._read(f"{server}/buildid/{build_id}/source{quote(path)}", most, headers)
+                content = self._read(f"{server}/buildid/{build_id}/source{quote(path)}", most, headers)
+                self._failures[server] = 0
+                return content
             except Refused as refused:
-                self.log(f"{self.kind}: {server} {build_id}: {refused}")
+                self._count(server, build_id, refused)
                 if refused.dead:
-                    self._touch(self._dead(server))
+                    self._skip(server, refused.pause)
                     continue
                 if len(self._no_source) >= REMEMBERED_SOURCES:
                     self._no_source.clear()
@@ -270,13 +300,13 @@ class Debuginfod(Closing):
 
     def _read(self, url: str, most: int, more: Mapping[str, str] | None) -> bytes:
         """Return the body of a response. Raises Refused."""
-        headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
+        headers = {"User-Agent": USER_AGENT, **(more or {}), "Accept-Encoding": "identity"}
         self.log(f"{self.kind}: GET {url}")
         with Deadline(self.limits.head) as deadline:
             response = self._answer(url, headers, deadline)
             try:
                 if response.status != HTTPStatus.OK:
-                    raise Refused(f"status {response.status}")
+                    raise refusal_of(response)
                 content = bytearray()
                 for chunk in self._chunks(response, deadline):
                     content += chunk
@@ -292,19 +322,26 @@ class Debuginfod(Closing):
     def _fetch_from(self, server: str, request: Request, headers: Mapping[str, str] | None) -> Path | None:
         """Return the path of a file fetched from a server, with repeated tries; None if that fails."""
         build_id, key = request.build_id, request.key
+        pause: float | None = None
         for attempt in range(self.limits.tries):
             if attempt:
-                self._sleep(self.limits.back_off * 2 ** (attempt - 1))
+                self._sleep(max(self.limits.back_off * 2 ** (attempt - 1), pause or 0))
             try:
                 with self.cache.locked(key):
                     path = self.cache.get(key) or self._download(server, request, headers)
                 self.cache.trim(keep=path)
+                self._failures[server] = 0
                 return path
             except Refused as refused:
-                self.log(f"{self.kind}: {server} {build_id}: {refused}")
-                if refused.again and attempt + 1 < self.limits.tries:
+                pause = refused.pause
+                self._count(server, build_id, refused)
+                is_soon = pause is None or pause <= self.limits.pause
+                if refused.again and is_soon and attempt + 1 < self.limits.tries and not self._given_up(server):
                     continue
-                self._touch(self._dead(server) if refused.dead else self._absent(key, server))
+                if refused.dead:
+                    self._skip(server, pause)
+                else:
+                    self._touch(self._absent(key, server))
                 return None
             except OSError as error:  # a fault of this machine, not of the server
                 self.log(f"{self.kind}: {build_id} can't be written to {self.cache.root} ({error.strerror or error})")
@@ -314,12 +351,35 @@ class Debuginfod(Closing):
                 return None
         return None
 
+    def _count(self, server: str, build_id: str, refused: Refused) -> None:
+        """Log a failure and count it; a server that answers that it lacks the file has not failed."""
+        self.log(f"{self.kind}: {server} {build_id}: {refused}")
+        self._failures[server] = self._failures[server] + 1 if refused.dead else 0
+        self._failed_at[server] = time.monotonic()
+        if self._given_up(server):
+            self.log(f"{self.kind}: {server}: {self.limits.failures} requests failed, no more are sent")
+
+    def _given_up(self, server: str) -> bool:
+        """Return True if this client sends a server no more requests, for now."""
+        if self._failures[server] < self.limits.failures:
+            return False
+        return time.monotonic() - self._failed_at[server] < self.limits.rest
+
+    def _skip(self, server: str, pause: float | None) -> None:
+        """Record that a server failed, so that it is skipped for `limits.dead` seconds, or for as long as it asked."""
+        note = self._dead(server)
+        self._touch(note)
+        if pause is not None and pause > self.limits.dead:
+            until = time.time() + min(pause, self.limits.longest_pause) - self.limits.dead
+            with suppress(OSError):
+                os.utime(note, (until, until))
+
     def _download(self, server: str, request: Request, more: Mapping[str, str] | None) -> Path:
         """Download a file into the cache, or resume an interrupted download. The shard is locked."""
         path = self.cache.path(request.key)
         part, origin_path = self._part(server, path.name), self._origin(server, path.name)
         url = f"{server}/{request.path}"
-        headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
+        headers = {"User-Agent": USER_AGENT, **(more or {}), "Accept-Encoding": "identity"}
         with os.fdopen(open_own(part), "r+b") as file:
             size = file.seek(0, os.SEEK_END)
             origin = Origin.read(origin_path)
@@ -395,15 +455,8 @@ class Debuginfod(Closing):
         status = response.status
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise Discarded("the server can't resume the download", again=True)
-        if status == HTTPStatus.NOT_FOUND:
-            raise Refused("404, not found")
-        if (
-            status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-            or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        ):
-            raise Refused(f"status {status}", again=True, dead=True)
         if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-            raise Refused(f"status {status}")
+            raise refusal_of(response)
         chunks = self._chunks(response, deadline)
         limit = self.limits.size
         if status == HTTPStatus.PARTIAL_CONTENT:
@@ -485,9 +538,11 @@ class Debuginfod(Closing):
         return self.cache.path(key).with_name(f"{key}.{mark(server)}{ABSENT}")
 
     def _recent(self, note: Path, seconds: float) -> bool:
+        """Return True if a note is of the last `seconds`; that of a pause may be of the future."""
+        ahead = self.limits.longest_pause if note.name.endswith(DEAD) else seconds  # the clock may have been set back
         try:
             self.cache.folder(note.parent.name, make=False)
-            return abs(time.time() - note.lstat().st_mtime) < seconds  # abs: the clock may have been set back
+            return -ahead < time.time() - note.lstat().st_mtime < seconds
         except OSError:
             return False
 
@@ -510,3 +565,31 @@ def length_of(announced: str) -> int | None:
         return None
     digits = announced.lstrip("0") or "0"
     return int(digits) if len(digits) <= LONGEST_NUMBER else 1 << 63
+
+
+def refusal_of(response: urllib3.BaseHTTPResponse) -> Refused:
+    """Return the refusal that a response without a file means."""
+    status = response.status
+    if status == HTTPStatus.NOT_FOUND:
+        return Refused("404, not found")
+    is_temporary = status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+    if not is_temporary and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Refused(f"status {status}")
+    pause = pause_of(response.headers.get("Retry-After", ""), time.time())
+    asked = "" if pause is None else f", Retry-After {pause:.0f} s"
+    return Refused(f"status {status}{asked}", again=True, dead=True, pause=pause)
+
+
+def pause_of(text: str, now: float) -> float | None:
+    """Return the seconds that a Retry-After asks to wait: a number or a date. None if it is neither.
+
+    >>> pause_of("120", 0), pause_of("Thu, 01 Jan 1970 00:01:00 GMT", 45), pause_of("soon", 0)
+    (120.0, 15.0, None)
+    """
+    if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER:
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
