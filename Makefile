@@ -16,7 +16,8 @@ PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench guards fuzz
-.PHONY: reproducible checked go-versions pythons-frames python-programs machines small-cores sanitized shell-files docs wheels
+.PHONY: oss-fuzz fuzz-coverage portable free-threaded nightly reproducible
+.PHONY: checked go-versions pythons-frames python-programs machines small-cores sanitized shell-files docs wheels
 .PHONY: try-wheels release clean
 .DEFAULT_GOAL := help
 
@@ -70,6 +71,7 @@ style: | $(VENV)/.grouped
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tools.lint
+	$(BIN)/zizmor --offline --no-progress --quiet .
 	$(BIN)/python -m benchmarks.tables --check
 
 types: | $(VENV)/.grouped
@@ -147,6 +149,22 @@ guards: $(VENV)/.tested  ## bytes of archives and instruction counts beside the 
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+oss-fuzz: $(VENV)/.tested  ## the targets of fuzz/oss-fuzz under atheris, SECONDS_EACH each (5), with their seeds and dictionaries
+	@$(UV) --group fuzz 2>/dev/null || $(PIP) --group fuzz
+	@$(BIN)/python -m tools.oss_fuzz --seconds $${SECONDS_EACH:-5}
+
+fuzz-coverage: $(VENV)/.tested  ## lines of the parsers, kernels included, that the inputs of the fuzz targets reach (minutes)
+	@$(BIN)/python -m tools.fuzz_coverage
+
+portable: $(VENV)/.tested  ## the tests that macOS and Windows run, here without what only Linux has
+	@$(BIN)/python tools/portable.py --here
+
+free-threaded:  ## the portable tests in several threads at once, on a Python without the global lock: PYTHON=python3.14t
+	@$(PYTHON) tools/portable.py --build --threads 4
+
+nightly: $(VENV)/.tested  ## agreement with other tools and speed beside them, as files in nightly/ (hours)
+	@$(BIN)/python -m tools.nightly nightly
 
 $(VENV)/.documented: pyproject.toml | $(VENV)/.made
 	@echo "installing what the documentation needs"

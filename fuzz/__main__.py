@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import importlib
-import pkgutil
 import random
 import resource
 import subprocess
@@ -19,8 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-import fuzz
 from tests.forge.mutations import mutated
+from tools import corpus
 from whence._base.errors import WhenceError
 
 KEPT = Path(".cache") / "fuzz"
@@ -70,7 +69,7 @@ def run(name: str, seconds: float, seed: int) -> int:
 
 
 def main() -> int:
-    names = sorted(module.name for module in pkgutil.iter_modules(fuzz.__path__) if module.name != "__main__")
+    names = corpus.names()
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz whence's parsers.")
     parser.add_argument("targets", nargs="*", default=names, help=f"one or more of: {', '.join(names)}")
     parser.add_argument("--seconds", type=float, default=60, help="for each target")

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools import english
+from tools import english, portable
 from tools.try_wheels import EMULATED, QUICK, THREADS, TRIES
 from tools.wheels import ELSEWHERE, TARGETS
 
@@ -26,6 +26,7 @@ CLASS_COMPARISON = re.compile(r"\bbits (==|!=) (32|64)\b")
 DWARF_NUMBER = re.compile(r"[=!<>]=? (?:<u64>)?0x[0-9A-Fa-f]+\b")
 DWARF_FIELDS = "tag|name|form|language|content|opcode|kind|what|slot"
 DWARF_CODE = re.compile(rf"\b(?:{DWARF_FIELDS}|\w+\[(?:TAG|KIND|LANGUAGE)\]) [=!]= [1-9]")
+PINNED = re.compile(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 CONSTANT = re.compile(r"^ *(?:[A-Z]\w+, )*[A-Z]\w+ = ")
 CLASS_FOLDERS = ("objects/elf", "locate", "locator", "procmap")  # whose bits are always those of an ELF class
 LOCAL_EXAMPLES = {"fleet_ray"}  # needs a cluster: tests/engines runs it
@@ -106,13 +107,15 @@ def pythons(root: Path) -> Iterator[str]:
 
 
 def workflows(root: Path) -> Iterator[str]:
-    """Check that workflows call targets of the Makefile, and try every wheel in the environments of try_wheels.py."""
+    """Check that workflows pin actions, call targets of the Makefile, and try every wheel as try_wheels.py does."""
     targets = {*re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.MULTILINE)}
     for path in sorted((root / ".github" / "workflows").glob("*.yml")):
         for line, text in enumerate(path.read_text().splitlines(), 1):
             for target in re.findall(r"run: make ([a-z-]+)", text):
                 if target not in targets:
                     yield f"{path.relative_to(root)}:{line}: the Makefile has no target {target}"
+            if "uses:" in text and not PINNED.search(text):
+                yield f"{path.relative_to(root)}:{line}: action without a commit's hash and the version"
     ci = (root / ".github" / "workflows" / "ci.yml").read_text()
     tried = re.findall(r"- { try: \"?([\w.]+)\"?, wheel: ([\w-]+) }", ci)
     if [name for name, _ in tried] != list(TRIES):
@@ -124,6 +127,9 @@ def workflows(root: Path) -> Iterator[str]:
     for name in sorted({*QUICK, *EMULATED, *THREADS}):
         if not (root / name).exists():
             yield f"tools/try_wheels.py:1: {name} does not exist"
+    for name in portable.listed():
+        if not (root / name).exists():
+            yield f"tests/portable.txt:1: {name} does not exist"
 
 
 def examples(root: Path) -> Iterator[str]:

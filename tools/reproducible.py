@@ -43,13 +43,17 @@ BUILDS: tuple[tuple[str, int, int, dict[str, str]], ...] = (
 )
 
 
-def build(folder: Path, age: int, umask: int, environment: dict[str, str], *, only_sdist: bool) -> dict[str, bytes]:
-    """Build a copy of the sources in a folder and return the files by name."""
+def copy(folder: Path, age: int, umask: int) -> None:
+    """Copy the sources into a folder, with other times and permissions."""
     shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
     for path in folder.rglob("*"):
         past = path.stat().st_mtime - age * DAY
         os.utime(path, (past, past))
         path.chmod(path.stat().st_mode & ~umask)
+
+
+def build(folder: Path, umask: int, environment: dict[str, str], *, only_sdist: bool) -> dict[str, bytes]:
+    """Build the sources in a folder and return the files by name."""
     out = folder / "out"
     words = [
         sys.executable,
@@ -100,9 +104,11 @@ def difference(first: bytes, second: bytes, name: str) -> str:
 def compare(*, only_sdist: bool) -> list[str]:
     """Build twice; return the differences. Print names and checksums."""
     with tempfile.TemporaryDirectory(prefix="reproducible") as folder:
+        for name, age, umask, _ in BUILDS:  # before the first build, so that both are of the same sources
+            copy(Path(folder, name), age, umask)
         first, second = (
-            build(Path(folder, name), age, umask, environment, only_sdist=only_sdist)
-            for name, age, umask, environment in BUILDS
+            build(Path(folder, name), umask, environment, only_sdist=only_sdist)
+            for name, _, umask, environment in BUILDS
         )
     for name, content in first.items():
         print(hashlib.sha256(content).hexdigest(), name)
