@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from whence.binary import Binary
 from whence.filter import FORMS, LogFilter, Places
 from whence.filter.forms import ANY_ADDRESS
 from whence.lidia import Builder, Range
 from whence.lidia import from_bytes as table_of
-from whence.locate.debug_files import DebugFiles
 from whence.locate.search import FileQuery
 from whence.locator.answers import AnswerSearch
 from whence.locator.locator import Locator
 
 
-class Given:
+class Given(Locator):
     """A Locator of one file, which needs no file: a function for 0x1000 to 0x2000."""
 
-    files = ("app",)
-    debug_files = DebugFiles(())
+    def __init__(self) -> None:
+        super().__init__(dirs=())
+        self.files = ("app",)
 
-    def open(self, path: str) -> Binary:
-        return named(path)
+    def open(self, path: object = "", **_: object) -> Binary:
+        return named(str(path))
 
-    def search(self, wanted: FileQuery, **_: object) -> AnswerSearch:
-        return AnswerSearch(str(wanted))
+    def search(self, query: FileQuery, **_: object) -> AnswerSearch:
+        return AnswerSearch(str(query))
+
+    def library_in_zip(self, path: str, file_offset: int) -> tuple[str, int, str]:
+        return path, file_offset, ""
 
 
 def named(name: str) -> Binary:
@@ -47,7 +48,7 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    with Places(cast(Locator, Given())) as places:
+    with Places(Given()) as places:
 
         def filtered(text: bytes, size: int) -> bytes:
             log = LogFilter(places)

@@ -48,21 +48,22 @@ def run(*words: str | Path, **environment: str) -> str:
 
 
 def build() -> None:
-    """Copy and build the sources, unless this was done since they changed."""
-    newest = max(path.stat().st_mtime for path in (ROOT / "src").rglob("*.p*") if "__pycache__" not in path.parts)
+    """Copy the sources; build the kernels, unless this was done since they changed."""
+    newest = max(path.stat().st_mtime for path in [ROOT / "setup.py", *(ROOT / "src").rglob("kernels/*.p*")])
     done = COPY / "built"
-    if done.exists() and done.stat().st_mtime > newest:
-        return
-    shutil.rmtree(COPY, ignore_errors=True)
-    COPY.mkdir(parents=True)
+    is_built = done.exists() and done.stat().st_mtime > newest
+    if not is_built:
+        shutil.rmtree(COPY, ignore_errors=True)
     for name in ("src", "tools", "fuzz", "tests", "setup.py", "pyproject.toml", "README.md", "LICENSE", "bin", "share"):
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, COPY / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+            unused = shutil.ignore_patterns("*.so", "__pycache__")
+            shutil.copytree(source, COPY / name, ignore=unused, dirs_exist_ok=True)
         else:
-            shutil.copy(source, COPY / name)
-    run(sys.executable, "-c", BUILD, WHENCE_CHECKED="1", CFLAGS="--coverage", LDFLAGS="--coverage")
-    done.touch()
+            shutil.copy2(source, COPY / name)
+    if not is_built:
+        run(sys.executable, "-c", BUILD, WHENCE_CHECKED="1", CFLAGS="--coverage", LDFLAGS="--coverage")
+        done.touch()
 
 
 def feed(folders: list[str]) -> None:

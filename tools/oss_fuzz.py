@@ -37,7 +37,8 @@ def run(name: str, seeds: Path, seconds: int) -> str:
     environment = {**os.environ, "WHENCE_FUZZ_TARGET": name, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=ROOT)
     if done.returncode or not RUNS.search(done.stderr):
-        raise RuntimeError(done.stderr[-3000:])
+        said = [line for line in done.stderr.splitlines() if not line.startswith("INFO: ")]
+        raise RuntimeError("\n".join(said)[-3000:])
     covered = COVERED.findall(done.stderr)
     return f"{name:16} {int(RUNS.findall(done.stderr)[-1]):>8,} runs, {int(covered[-1]) if covered else 0:>6,} edges"
 
