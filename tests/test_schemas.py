@@ -61,7 +61,7 @@ CALLS = {
     "trace verify trace.out --json": "traceVerification",
 }
 # Definitions that tests of their subject check, because they need a process, a program of Go or a server.
-ELSEWHERE = {"filtered", "thread", "goroutine", "tableCoverage", "served", "error"}
+ELSEWHERE = {"filtered", "task", "thread", "goroutine", "tableCoverage", "served", "error"}
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def members_of(name: str, schema: dict[str, Any], required: bool = True) -> Iter
         types = [each.get("type") or each["$ref"].rpartition("/")[2] for each in schema["anyOf"]]
         yield f"{name}: {' or '.join(types)}{optional}"
     else:
-        kind = schema.get("type", "anything")
+        kind = schema.get("type", "anything") if "enum" not in schema else "|".join(map(str, schema["enum"]))
         yield f"{name}: {kind if isinstance(kind, str) else ' or '.join(kind)}{optional}"
 
 

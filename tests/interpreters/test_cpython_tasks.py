@@ -18,6 +18,7 @@ import whence
 from tests.forge.cpython import NODE, RUNTIME, TYPE, AsyncioMemory
 from tests.helpers.python_tasks import PythonTasks, python_tasks
 from tests.helpers.python_threads import interpreters
+from tests.helpers.schemas import conforms
 from whence._base.errors import MapsError
 from whence.cli.main import main
 from whence.interpreters.cpython import Cpython
@@ -126,6 +127,8 @@ def test_json_has_an_object_for_each_task(
 ) -> None:
     assert main(["pid", str(process.pid), "--stop", "--async", "--json"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for item in objects:
+        conforms("task", item)
     assert [(each["task"], each["tid"], each["state"]) for each in objects] == [
         (task.name, task.tid, str(task.state)) for task in tasks.tasks
     ]
