@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.forge.cpython import debug_offsets
+from tests.forge.cpython import FIELDS, debug_offsets
 from whence.interpreters.cpython_layout import (
     OLD_OFFSETS,
     TABLE_BYTES,
@@ -27,7 +27,8 @@ def test_the_table_has_the_size_of_its_version(version: tuple[int, int], size: i
 
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_offsets_are_those_of_the_table(order: str) -> None:
-    data = debug_offsets(0x30E02F0, {"code_object.qualname": 128, "thread_state.current_frame": 72}, order=order)
+    fields = {**FIELDS, "code_object.qualname": 128, "thread_state.current_frame": 72}
+    data = debug_offsets(0x30E02F0, fields, order=order)
     layout = read_debug_offsets(data, order)  # type: ignore[arg-type]
     assert (layout.version, layout.title, layout.is_verified) == ((3, 14), "CPython 3.14.2", True)
     assert layout.fields["code_object.qualname"] == 128
@@ -37,7 +38,7 @@ def test_offsets_are_those_of_the_table(order: str) -> None:
 
 
 def test_free_threaded_builds_have_wider_states_and_one_tag() -> None:
-    fields = {"interpreter_frame.tlbc_index": 72, "code_object.co_tlbc": 224}
+    fields = {**FIELDS, "interpreter_frame.tlbc_index": 72, "code_object.co_tlbc": 224}
     layout = read_debug_offsets(debug_offsets(0x30E02F0, fields, free_threaded=True), "little")
     assert layout.title == "CPython 3.14.2 free-threaded"
     assert layout.numbers[kernel.LAYOUT_FRAME_TLBC] == 72
@@ -56,7 +57,7 @@ def test_unknown_versions_are_said(version: int, message: str) -> None:
 
 
 def test_prereleases_are_marked() -> None:
-    layout = read_debug_offsets(debug_offsets(0x30F00A3, {}), "little")
+    layout = read_debug_offsets(debug_offsets(0x30F00A3, FIELDS), "little")
     assert (layout.release, layout.is_verified) == ("3.15.0a3", False)
 
 
@@ -68,6 +69,10 @@ def test_damaged_tables_are_refused() -> None:
         read_debug_offsets(debug_offsets(0x30D00F0, {"code_object.linetable": 1000}), "little")
     with pytest.raises(UnknownLayout, match="the GIL begins at 0x64"):
         read_debug_offsets(debug_offsets(0x30D00F0, {"interpreter_state.gil_runtime_state": 100}), "little")
+    with pytest.raises(UnknownLayout, match="owner is 0"):
+        read_debug_offsets(debug_offsets(0x30D00F0, {**FIELDS, "interpreter_frame.owner": 0}), "little")
+    with pytest.raises(UnknownLayout, match="a frame has 1008 bytes"):
+        read_debug_offsets(debug_offsets(0x30D00F0, {**FIELDS, "interpreter_frame.owner": 1000}), "little")
     for size in range(0, len(data), 8):
         with pytest.raises(UnknownLayout):
             read_debug_offsets(data[:size], "little")

@@ -24,7 +24,6 @@ from whence.cli.main import main
 from whence.interpreters.cpython import Cpython
 from whence.interpreters.cpython_layout import read_debug_offsets
 from whence.interpreters.model import TaskState, ThreadKey
-from whence.interpreters.process import NativeThread
 from whence.symbolize import Process
 from whence.symbolize.process import LiveMemory
 from whence.unwind.memory import Unreadable
@@ -147,13 +146,14 @@ def test_options_that_select_frames_do_not_fit(process: PythonTasks, capsys: pyt
 
 def test_damaged_memory_costs_only_the_tasks_that_it_damages(process: PythonTasks, tasks: Tasks) -> None:
     with whence.Symbolizer() as symbolizer, Process(process.pid).live_stacks(symbolizer) as live:
-        threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in live.copies()]
+        threads = [ThreadKey(stack.tid, stack.thread_pointer) for stack in live.copies()]
+        stacks = {tid: thread.stack for tid, thread in live.interpreted.items()}
         read = LiveMemory(process.pid, f"/proc/{process.pid}").read
         complete = incomplete = 0
         for seed in range(60):
             located = live.interpreters.tasks(damaged(read, random.Random(seed), rarely=2000 if seed % 2 else 100))
             located.read()
-            found = located.tasks(threads, live.interpreted)
+            found = located.tasks(threads, stacks)
             assert all(task.problem or task.frames or task.state is not TaskState.RUNNING for task in found)
             complete += len(found) == len(tasks.tasks) and not any(task.problem for task in found)
             incomplete += bool(located.problems) or len(found) < len(tasks.tasks) or any(task.problem for task in found)

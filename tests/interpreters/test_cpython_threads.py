@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,17 +123,23 @@ def test_waiting_threads_say_for_what(process: PythonThreads, stacks: dict[int, 
     assert {stacks[tid].has_gil for tid in process.threads} == {False}
 
 
-def test_cores_of_gdb_have_the_same_frames(process: PythonThreads, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def core(process: PythonThreads, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if shutil.which("gcore") is None:
         pytest.skip("gcore (of gdb) is not on this machine")
-    done = subprocess.run(["gcore", "-o", tmp_path / "core", str(process.pid)], capture_output=True)
-    core = tmp_path / f"core.{process.pid}"
-    if done.returncode or not core.exists():
+    folder = tmp_path_factory.mktemp("core")
+    done = subprocess.run(["gcore", "-o", folder / "core", str(process.pid)], capture_output=True)
+    path = folder / f"core.{process.pid}"
+    if done.returncode or not path.exists():
         pytest.skip("gcore may not trace this process")
+    yield path
+    os.remove(path)
+
+
+def test_cores_of_gdb_have_the_same_frames(process: PythonThreads, core: Path) -> None:
     _, stacks = stacks_of(core, "")
     with core.open("rb") as file:
         torn = [tid for tid in process.threads if not any(stack_bytes(file, stacks[tid]))]
-    os.remove(core)
     if torn:
         assert all(stacks[tid].interpreter_problem for tid in torn)
         pytest.skip("gdb wrote zeros in place of stacks")  # gdb 13, of threads of glibc 2.42 and later
@@ -174,6 +181,32 @@ def test_cores_of_the_kernel_have_the_same_frames(interpreter: str, tmp_path: Pa
     assert problems == ()
     assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
     assert {(stacks[tid].interpreter_problem, stacks[tid].end) for tid in process.threads} == {("", End.COMPLETE)}
+
+
+def test_cores_have_the_same_frames_without_unwinding(process: PythonThreads, core: Path) -> None:
+    stacks = {stack.tid: stack for stack in whence.Core(core).stacks(native=False)}
+    assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
+    assert {len(stack.native_frames) for stack in stacks.values()} == {0}
+    assert {stacks[tid].has_gil for tid in process.threads} == {False}
+
+
+def test_cores_have_the_frames_that_pystack_prints(process: PythonThreads, core: Path) -> None:
+    pystack = Path(sys.executable).parent / "pystack"
+    if not pystack.exists():
+        pytest.skip("pystack is not installed")
+    printed = subprocess.run([pystack, "core", core], capture_output=True, text=True).stdout
+    frame = re.compile(r'^ +\(Python\) File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
+    seen = {}
+    for part in printed.split("Traceback for thread ")[1:]:
+        tid = int(part.split(maxsplit=1)[0])
+        seen[tid] = [(name.rpartition(".")[2], file, int(line)) for file, line, name in frame.findall(part)][::-1]
+    ours = {
+        stack.tid: [(name.rpartition(".")[2], file, line) for name, file, line in functions(stack)]
+        for stack in whence.Core(core).stacks(native=False)
+    }
+    ascii_only = {tid for tid, frames in process.threads.items() if all(name.isascii() for name, *_ in frames)}
+    assert len(ascii_only) == len(process.threads) - 1  # of the other one, pystack 1.7 leaves out a frame
+    assert {tid: ours[tid] for tid in ascii_only} == {tid: seen[tid] for tid in ascii_only}
 
 
 def test_commands_select_frames(process: PythonThreads, capsys: pytest.CaptureFixture[str]) -> None:

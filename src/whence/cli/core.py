@@ -173,6 +173,7 @@ def run(options: Namespace) -> int:
             scan=options.scan,
             variables=options.locals,
             interpreters=options.shown != "native",
+            native=options.shown != "python",
         )
         for problem in core.interpreter_problems:
             print(f"whence: {plain(problem)}", file=sys.stderr)

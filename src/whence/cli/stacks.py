@@ -23,6 +23,7 @@ from whence.symbolize.stacks import ending, gdb_lines, with_gap
 from whence.unwind import End, FoundBy
 
 if TYPE_CHECKING:
+    from whence._base.model import Frames
     from whence.types.model import Variable
 
 REGISTERS_A_LINE = 3
@@ -174,6 +175,7 @@ class StackLines:
 
     def __init__(self) -> None:
         self._lines: dict[tuple[int, int, FoundBy], tuple[str, list[str]]] = {}
+        self._interpreted: dict[Frames, str] = {}
 
     def of(self, stack: Stack) -> Iterator[str]:
         """Yield number, address, location, method and functions of each frame, and why the stack ends."""
@@ -184,7 +186,13 @@ class StackLines:
                 number += stack.skipped
                 continue
             if frame.is_interpreted:
-                yield interpreted_line(frame)
+                named = frame.place.frames
+                if not named:
+                    yield interpreted_line(frame)
+                    continue
+                if named not in self._interpreted:
+                    self._interpreted[named] = interpreted_line(frame)
+                yield self._interpreted[named]
                 continue
             key = frame.pc, frame.place.address, frame.found_by
             if key not in self._lines:

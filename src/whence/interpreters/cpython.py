@@ -17,6 +17,7 @@ otherwise than its version demands is reported: it may lack frames.
 
 from __future__ import annotations
 
+from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -125,8 +126,6 @@ class Cpython:
         self.walker.add_segment(start, data)
 
     def walk(self, threads: Sequence[ThreadKey], *, record: bool = False) -> None:
-        from array import array
-
         self.walker.records_reads = record
         pointers = array("Q", [thread.pointer for thread in threads])
         self.walker.walk(array("I", [thread.tid for thread in threads]), pointers)

@@ -132,6 +132,12 @@ NUMBERS = {
     kernel.LAYOUT_GIL_HOLDER: "gil.holder",
     kernel.LAYOUT_GIL_LOCKED: "gil.locked",
 }
+STYLE_FIELDS = {
+    kernel.STYLE_FRAME_OBJECTS: [],
+    kernel.STYLE_ENTRY_FLAGS: [kernel.LAYOUT_FRAME_ENTRY],
+    kernel.STYLE_SHIMS: [kernel.LAYOUT_FRAME_OWNER],
+}
+FRAME_NUMBERS = [number for number, name in NUMBERS.items() if name.startswith("interpreter_frame.")]
 MAY_BE_ZERO = frozenset({  # offsets; of the others, 0 says that the build does not have the field
     "interpreter_frame.executable", "interpreter_state.next", "interpreter_state.id", "thread_state.prev",
     "code_object.co_code_adaptive", "gil.holder", "cframe.current_frame", "llist_node.next", "interpreter_state.size",
@@ -276,6 +282,19 @@ def _layout(
     header = (last + 16) & -8
     if header > HEADER_LIMIT:
         raise UnknownLayout(f"_Py_DebugOffsets of CPython {release} is damaged: a code object has {header} bytes")
+    needed = [
+        kernel.LAYOUT_FRAME_CODE,
+        kernel.LAYOUT_FRAME_PREVIOUS,
+        kernel.LAYOUT_FRAME_POSITION,
+        *STYLE_FIELDS[style],
+    ]
+    for number in needed:
+        if numbers[number] == ABSENT:
+            raise UnknownLayout(f"_Py_DebugOffsets of CPython {release} is damaged: {NUMBERS[number]} is 0")
+    frame = max(numbers[number] + 8 for number in FRAME_NUMBERS if numbers[number] != ABSENT)
+    if frame > HEADER_LIMIT:
+        raise UnknownLayout(f"_Py_DebugOffsets of CPython {release} is damaged: a frame has {frame} bytes")
+    numbers[kernel.LAYOUT_FRAME_BYTES] = frame
     numbers[kernel.LAYOUT_STYLE], numbers[kernel.LAYOUT_TAGS], numbers[kernel.LAYOUT_HEADER] = style, tags, header
     return CpythonLayout(version, release, is_free, is_verified, fields, numbers, strings)
 

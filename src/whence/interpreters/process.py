@@ -76,18 +76,14 @@ class ProcessTasks:
             self._seen.update(new)
             reader.read(new)
 
-    def tasks(
-        self, threads: Sequence[NativeThread], interpreted: Mapping[int, InterpretedThread]
-    ) -> list[InterpretedTask]:
+    def tasks(self, threads: Sequence[ThreadKey], stacks: Mapping[int, InterpretedStack]) -> list[InterpretedTask]:
         """Return the tasks that were read, in order of thread and name.
 
         Args:
             threads: the threads that were walked.
-            interpreted: their frames, by tid.
+            stacks: their frames, by tid.
         """
-        keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
-        stacks = {tid: thread.stack for tid, thread in interpreted.items()}
-        return [task for runtime, reader in self._readers for task in reader.tasks(runtime.tids(keys), stacks)]
+        return [task for runtime, reader in self._readers for task in reader.tasks(runtime.tids(threads), stacks)]
 
 
 class Interpreters:
@@ -182,7 +178,7 @@ class Interpreters:
         for runtime in self.runtimes:
             runtime.add_segment(start, data)
 
-    def walk(self, threads: Sequence[NativeThread], *, record: bool = False) -> None:
+    def walk(self, threads: Sequence[NativeThread | ThreadKey], *, record: bool = False) -> None:
         """Walk the threads of a core; `record` what is read for `recorded_reads`."""
         for runtime in self.runtimes:
             runtime.walk([ThreadKey(thread.tid, thread.pointer) for thread in threads], record=record)
@@ -190,6 +186,14 @@ class Interpreters:
     def recorded_reads(self) -> list[tuple[int, int]]:
         """Return [start, end) of the memory of a core that finding the runtimes and walking their threads needs."""
         return [read for runtime in self.runtimes for read in runtime.recorded_reads()]
+
+    def stacks(self, threads: Sequence[ThreadKey], read: Read, *, is_live: bool = False) -> dict[int, InterpretedStack]:
+        """Return the frames of the interpreters by tid, as `merged` does, without native frames."""
+        by_tid: dict[int, InterpretedStack] = {}
+        for runtime in self.runtimes:
+            for tid, stack in runtime.stacks(threads, read, is_live=is_live).items():
+                by_tid[tid] = by_tid[tid].joined(stack) if tid in by_tid else stack
+        return by_tid
 
     def merged(
         self, threads: Sequence[NativeThread], read: Read, *, is_live: bool = False
@@ -201,11 +205,7 @@ class Interpreters:
             read: returns memory; raises Unreadable.
             is_live: the process has continued since its threads were walked.
         """
-        keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
-        by_tid: dict[int, InterpretedStack] = {}
-        for runtime in self.runtimes:
-            for tid, stack in runtime.stacks(keys, read, is_live=is_live).items():
-                by_tid[tid] = by_tid[tid].joined(stack) if tid in by_tid else stack
+        by_tid = self.stacks([ThreadKey(thread.tid, thread.pointer) for thread in threads], read, is_live=is_live)
         return {
             thread.tid: InterpretedThread(
                 by_tid[thread.tid], merge(thread.unwound, by_tid[thread.tid], self._is_evaluation)

@@ -21,12 +21,13 @@ from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
 from whence.dumps.minidump_process import minidump_dump, minidump_regions, read_minidump
 from whence.dumps.unpacked import unpacked
+from whence.interpreters.model import ThreadKey
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, with_interpreter
+from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, only_interpreted, with_interpreter
 from whence.symbolize.symbolizer import Symbolizer
 from whence.symbolize.tasks import Tasks, named_tasks
 from whence.unwind.core import core_dump, dump_goroutines, explain_dump_stack, opened_stacks, recorded_stacks
@@ -187,6 +188,7 @@ class Core(Snapshot):
         variables: bool = False,
         limits: Limits | None = None,
         interpreters: bool = True,
+        native: bool = True,
     ) -> list[Stack]:
         """Return the stack of every thread, in the order of `threads`, with names.
 
@@ -197,6 +199,7 @@ class Core(Snapshot):
             variables: read the arguments and local variables of each frame (`NamedFrame.variables`).
             limits: how much of each variable is read.
             interpreters: put the frames of CPython in their places.
+            native: unwind native frames; False for the frames of CPython only, which is faster.
 
         Raises OSError and FormatError if the dump can no longer be read; a bad thread, frame or file only ends
         a stack early (`Stack.end`).
@@ -204,8 +207,11 @@ class Core(Snapshot):
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.stacks(
-                    own, tids=tids, scan=scan, variables=variables, limits=limits, interpreters=interpreters
-                )
+                    own, tids=tids, scan=scan, variables=variables, limits=limits, interpreters=interpreters,
+                    native=native,
+                )  # fmt: skip
+        if not native:
+            return self._interpreted_stacks(symbolizer, tids)
         values: list[FrameVariables] | None = None
         interpreted: dict[int, InterpretedThread] = {}
         unwound = recorded_stacks if variables else opened_stacks
@@ -225,6 +231,14 @@ class Core(Snapshot):
             for stack, of_stack in zip(stacks, frames, strict=True)
         ]
 
+    def _interpreted_stacks(self, symbolizer: Symbolizer, tids: Collection[int] | None) -> list[Stack]:
+        """Return the stacks of CPython's threads without native frames."""
+        with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids, unwinds=False) as opened:
+            found, threads = _walked(dump, opened)
+            self.interpreter_problems = tuple(found.problems)
+            interpreted = found.stacks(threads, opened.memory.read)
+        return [only_interpreted(_stack(stack, ()), interpreted.get(stack.tid)) for stack in opened.stacks]
+
     def tasks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> Tasks:
         """Return the tasks of asyncio (of threads `tids`), with the coroutines that each one awaits.
 
@@ -233,10 +247,8 @@ class Core(Snapshot):
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.tasks(own, tids=tids)
-        with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids) as opened:
-            found = Interpreters.of_dump(dump, opened)
-            threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in opened.stacks]
-            found.walk(threads)
+        with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids, unwinds=False) as opened:
+            found, threads = _walked(dump, opened)
             located = found.tasks(opened.memory.read)
             located.read()
             return named_tasks(found, located, threads, opened.memory.read, tids=tids, is_live=False)
@@ -266,6 +278,14 @@ class Core(Snapshot):
         stack, rules = explained
         (frames,) = named(self, [stack.unwound], symbolizer)
         return _stack(stack, frames), rules
+
+
+def _walked(dump: ProcessDump, opened: RecordedStacks) -> tuple[Interpreters, list[ThreadKey]]:
+    """Return the interpreters of a dump and the threads that were walked."""
+    found = Interpreters.of_dump(dump, opened)
+    threads = [ThreadKey(stack.tid, stack.thread_pointer) for stack in opened.stacks]
+    found.walk(threads)
+    return found, threads
 
 
 def _variables(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from whence.interpreters.model import ThreadKey
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
@@ -187,7 +188,7 @@ class LiveStacks:
         stacks = self._live.stacks(tids, self.interpreters.reader_before(last))
         if last.error is not None:
             raise last.error
-        threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
+        threads = [ThreadKey(stack.tid, stack.thread_pointer) for stack in stacks]
         read_now = self._live.memory.read_now
         return named_tasks(self.interpreters, located, threads, read_now, tids=tids, is_live=True)
 

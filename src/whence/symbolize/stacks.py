@@ -18,7 +18,7 @@ from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence._base.reasons import Missing
-    from whence.interpreters.model import InterpretedFrame
+    from whence.interpreters.model import InterpretedFrame, InterpretedStack
     from whence.interpreters.process import InterpretedThread
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolizer import Symbolizer
@@ -251,6 +251,18 @@ def with_interpreter(stack: Stack, unwound: Unwound, thread: InterpretedThread |
         stack, frames=frames, every=tuple(every), apart=tuple(apart), interpreter_problem=merged.problem,
         has_gil=thread.stack.has_lock, skipped=stack.skipped + thread.stack.skipped, gap=gap,
         waits_for=waits_for(_functions(frames)),
+    )  # fmt: skip
+
+
+def only_interpreted(stack: Stack, interpreted: InterpretedStack | None) -> Stack:
+    """Return a stack without native frames with the frames of an interpreter."""
+    if interpreted is None:
+        return replaced(stack, detail="the thread runs no Python")
+    native = StackFrame(0, 0, FoundBy.INTERPRETER)
+    frames = tuple(interpreted_frame(native, frame) for frame in interpreted.frames)
+    return replaced(
+        stack, frames=frames, every=frames, interpreter_problem=interpreted.problem, has_gil=interpreted.has_lock,
+        skipped=interpreted.skipped,
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from whence.interpreters.cpython_code import Read
-    from whence.interpreters.model import InterpretedTask, TaskState
-    from whence.interpreters.process import Interpreters, NativeThread, ProcessTasks
+    from whence.interpreters.model import InterpretedTask, TaskState, ThreadKey
+    from whence.interpreters.process import Interpreters, ProcessTasks
 
 UNREADABLE = Frame("", source=Source.PYTHON)
 
@@ -50,7 +50,7 @@ class Tasks(NamedTuple):
 def named_tasks(
     interpreters: Interpreters,
     located: ProcessTasks,
-    threads: Sequence[NativeThread],
+    threads: Sequence[ThreadKey],
     read: Read,
     *,
     tids: Collection[int] | None,
@@ -70,8 +70,7 @@ def named_tasks(
         problems.append("the process has no interpreter of CPython")
     elif not located.has_tasks and not problems:
         problems.append("the process has not imported asyncio")
-    interpreted = interpreters.merged(threads, read, is_live=is_live)
-    tasks = located.tasks(threads, interpreted)
+    tasks = located.tasks(threads, interpreters.stacks(threads, read, is_live=is_live))
     return Tasks([_task(task) for task in tasks if tids is None or task.tid in tids], problems)
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from whence.objects.elf import ElfFile
     from whence.unwind.registers import Machine
 
+NOT_UNWOUND = "native frames are not unwound"
+
 
 class ThreadStack(NamedTuple):
     """A thread of a dump: the signal it received (or None), its registers by name, its stack, and its name.
@@ -115,18 +117,26 @@ class RecordedStacks(NamedTuple):
 
 @contextmanager
 def opened_stacks(
-    dump: ProcessDump, locator: Locator | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+    dump: ProcessDump,
+    locator: Locator | None = None,
+    *,
+    tids: Collection[int] | None = None,
+    scan: bool = False,
+    unwinds: bool = True,
 ) -> Iterator[RecordedStacks]:
-    """Return the stacks that `dump_stacks` returns, while the files are open."""
+    """Return the stacks that `dump_stacks` returns, while the files are open; without `unwinds`, no frames."""
     machine = _machine_of(dump)
     with _opened(dump, locator) as (modules, code, memory):
         unwinder = None
-        if machine is not None:
+        if machine is not None and unwinds:
             walker = PlainWalker(machine, dump.order, code, dump.memory)
             unwinder = Unwinder(machine, code, memory, dump.order, stored=dump.size, walker=walker)
             unwinder.scan = scan
         selected = [thread for thread in dump.threads if tids is None or thread.tid in tids]
-        stacks = [_stack(dump, thread, machine, unwinder) for thread in selected]
+        if not unwinds:
+            stacks = [_without_frames(thread) for thread in selected]
+        else:
+            stacks = [_stack(dump, thread, machine, unwinder) for thread in selected]
         yield RecordedStacks(machine, modules, code, memory, stacks, [])
 
 
@@ -240,6 +250,11 @@ def _thread_state(elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine
     code = signal_code(thread.info, order) if signal is not None else 0
     sp = values[machine.sp]
     return ThreadState(tid, signal, registers, pc, sp, pointer, wide=thread.wide, signal_code=code)
+
+
+def _without_frames(thread: ThreadState) -> ThreadStack:
+    unwound = Unwound((), End.COMPLETE, NOT_UNWOUND)
+    return ThreadStack(thread.tid, thread.signal, thread.registers, unwound, thread.name, thread.thread_pointer)
 
 
 def _stack(dump: ProcessDump, thread: ThreadState, machine: Machine | None, unwinder: Unwinder | None) -> ThreadStack:

@@ -33,7 +33,8 @@ cpdef enum:  # numbers of the layout: offsets in bytes; LAYOUT_ABSENT if the ver
     LAYOUT_GIL_LOCKED = 25
     LAYOUT_TAGS = 26  # mask of the tag bits of a reference to an object
     LAYOUT_HEADER = 27  # bytes to keep of each code object
-    LAYOUT_NUMBERS = 28
+    LAYOUT_FRAME_BYTES = 28  # bytes of a frame that contain its fields
+    LAYOUT_NUMBERS = 29
 
 cpdef enum:
     STYLE_FRAME_OBJECTS = 0  # to 3.10: one frame per evaluation; the position is an index
@@ -60,7 +61,9 @@ cpdef enum:  # numbers per row
 
 cdef enum:
     PAGE_BYTES = 4096
-    PAGES = 64  # of the cache, direct-mapped
+    MARGIN = 128  # bytes around those that the last walk used, which frames may use now; a power of 2
+    PAGES = 1024  # of the cache, direct-mapped
+    PAGES_SHIFT = 54  # to the bits of a hash that number them
     SEEN_CODES = 1 << 12
 
 cdef struct FrameSegment:
@@ -68,8 +71,18 @@ cdef struct FrameSegment:
     unsigned long long end
     const unsigned char* bytes
 
+cdef struct CachedPage:  # of a live process, read in the walk of this number
+    unsigned long long walk
+    unsigned long long number
+    bint is_used  # by this walk: it is in `used`
+    Py_ssize_t start  # of the bytes that were read
+    Py_ssize_t end
+    Py_ssize_t used_start  # of the bytes that the walk used
+    Py_ssize_t used_end
+    unsigned char content[4096]
+
 cdef class FrameWalker(StoppedReader):
-    cdef unsigned long long layout[28]
+    cdef unsigned long long layout[29]
     cdef unsigned long long runtime
     cdef bint big
     cdef int pid  # 0: segments
@@ -77,8 +90,11 @@ cdef class FrameWalker(StoppedReader):
     cdef Py_ssize_t frames_left
     cdef list owners
     cdef Vector segments
-    cdef unsigned char* pages
-    cdef unsigned long long page_numbers[64]
+    cdef CachedPage* pages
+    cdef int used[1024]  # indices of the pages that this walk used
+    cdef int used_count
+    cdef unsigned long long walks
+    cdef bint is_rehearsal  # the threads still run
     cdef unsigned long long* seen
     cdef const StoppedThreads* stopped
     cdef const unsigned int[::1] tids
@@ -88,7 +104,11 @@ cdef class FrameWalker(StoppedReader):
     cdef readonly int problem  # CHAIN_*: why the lists of interpreters and threads ended
 
     cdef void read_stopped(self, const StoppedThreads* threads) noexcept nogil
-    cdef const unsigned char* page(self, unsigned long long number) noexcept nogil
+    cdef void prepare(self, const StoppedThreads* threads) noexcept nogil
+    cdef void read_expected(self) noexcept nogil
+    cdef const unsigned char* page(
+        self, unsigned long long number, Py_ssize_t start, Py_ssize_t end
+    ) noexcept nogil
     cdef bint fetch(self, unsigned long long address, unsigned char* into, Py_ssize_t size) noexcept nogil
     cdef bint word(self, unsigned long long address, unsigned long long* value) noexcept nogil
     cdef bint field(self, unsigned long long address, int field, unsigned long long* value) noexcept nogil
@@ -104,7 +124,5 @@ cdef class FrameWalker(StoppedReader):
     cdef bint leads_to(self, unsigned long long frame, unsigned long long outer) noexcept nogil
     cdef int walk_marks(self, unsigned long long cframe, unsigned long long state) noexcept nogil
     cdef int walk_frames(self, unsigned long long frame, unsigned long long base) noexcept nogil
-    cdef unsigned long long position(
-        self, unsigned long long frame, unsigned long long code
-    ) noexcept nogil
+    cdef unsigned long long position(self, const unsigned char* frame, unsigned long long code) noexcept nogil
     cdef bint keep_code(self, unsigned long long code) noexcept nogil

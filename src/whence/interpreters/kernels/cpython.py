@@ -20,7 +20,12 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import push, release
-from cython.cimports.whence.unwind.kernels.stopped import StoppedReader, whence_read
+from cython.cimports.whence.unwind.kernels.stopped import (
+    StoppedReader,
+    whence_part,
+    whence_read,
+    whence_read_parts,
+)
 
 LAYOUT_ABSENT = 0xFFFFFFFFFFFFFFFF
 
@@ -75,11 +80,21 @@ class FrameWalker(StoppedReader):
         for index in range(LAYOUT_NUMBERS):
             self.layout[index] = layout[index]
         belong(self.layout[LAYOUT_HEADER] <= HEADER_LIMIT and self.layout[LAYOUT_HEADER] % 8 == 0)
+        belong(self.layout[LAYOUT_FRAME_BYTES] <= HEADER_LIMIT)
+        for index in (
+            LAYOUT_FRAME_PREVIOUS, LAYOUT_FRAME_CODE, LAYOUT_FRAME_POSITION, LAYOUT_FRAME_OWNER, LAYOUT_FRAME_ENTRY,
+            LAYOUT_FRAME_TLBC,
+        ):  # fmt: skip
+            belong(self.layout[index] == ABSENT or self.layout[index] <= self.layout[LAYOUT_FRAME_BYTES] - 8)
+        belong(self.layout[LAYOUT_FRAME_BYTES] >= 8 and self.layout[LAYOUT_FRAME_PREVIOUS] != ABSENT)
+        belong(self.layout[LAYOUT_FRAME_CODE] != ABSENT and self.layout[LAYOUT_FRAME_POSITION] != ABSENT)
+        belong(self.layout[LAYOUT_STYLE] != STYLE_SHIMS or self.layout[LAYOUT_FRAME_OWNER] != ABSENT)
+        belong(self.layout[LAYOUT_STYLE] != STYLE_ENTRY_FLAGS or self.layout[LAYOUT_FRAME_ENTRY] != ABSENT)
         self.runtime = runtime
         self.big = big
         self.pointer_offset = pointer_offset
         self.owners = []
-        self.pages = cython.cast(cython.p_uchar, calloc(PAGES, PAGE_BYTES))
+        self.pages = cython.cast(cython.pointer[CachedPage], calloc(PAGES, cython.sizeof(CachedPage)))
         self.seen = cython.cast(cython.p_ulonglong, calloc(SEEN_CODES, 8))
         if self.pages == cython.NULL or self.seen == cython.NULL:
             raise MemoryError
@@ -132,26 +147,82 @@ class FrameWalker(StoppedReader):
         with cython.nogil:
             self.walk_all()
 
+    def prepare(self, threads):
+        """Walk the threads while they still run, to find out which memory a walk reads, and to have it cached."""
+        frames: cython.size_t = self.frames.vector.count
+        marks: cython.size_t = self.marks.vector.count
+        states: cython.size_t = self.states.vector.count
+        interpreters: cython.size_t = self.interpreters.vector.count
+        codes: cython.size_t = self.codes.vector.count
+        headers: cython.size_t = self.headers.vector.count
+        problem: cython.int = self.problem
+        left: cython.Py_ssize_t = self.frames_left
+        self.is_rehearsal = True
+        self.read_stopped(threads)
+        self.is_rehearsal = False
+        self.frames.vector.count = frames
+        self.marks.vector.count = marks
+        self.states.vector.count = states
+        self.interpreters.vector.count = interpreters
+        self.codes.vector.count = codes
+        self.headers.vector.count = headers
+        self.problem = problem
+        self.frames_left = left
+        memset(self.seen, 0, SEEN_CODES * 8)
+        if self.following is not None:
+            self.following.prepare(threads)
+
     def read_stopped(self, threads):
         self.pid = threads.pid
         self.stopped = threads
         self.walk_stopped()
         self.stopped = cython.NULL
-        if self.following is not None:
+        if self.following is not None and not self.is_rehearsal:
             self.following.read_stopped(threads)
 
     # memory
 
-    def page(self, number):
-        """Return a page of the process, NULL if it is not readable."""
-        slot: cython.Py_ssize_t = number % PAGES
-        content: cython.p_uchar = self.pages + slot * PAGE_BYTES
-        if self.page_numbers[slot] != number:
-            self.page_numbers[slot] = 0
-            if whence_read(self.pid, number * PAGE_BYTES, content, PAGE_BYTES) != PAGE_BYTES:
+    def read_expected(self):
+        """Read the parts of pages that the last walk used: by one call, which costs a third of one for each page."""
+        parts: whence_part[1024]
+        index: cython.int
+        count: cython.int = self.used_count
+        for index in range(count):
+            page: cython.pointer[CachedPage] = self.pages + self.used[index]
+            page.start = page.used_start & ~(MARGIN - 1)
+            page.end = min((page.used_end + 2 * MARGIN - 1) & ~(MARGIN - 1), PAGE_BYTES)
+            page.is_used = False
+            parts[index].address = page.number * PAGE_BYTES + page.start
+            parts[index].into = page.content + page.start
+            parts[index].size = page.end - page.start
+        for index in range(whence_read_parts(self.pid, parts, count)):
+            self.pages[self.used[index]].walk = self.walks
+        self.used_count = 0
+
+    def page(self, number, start, end):
+        """Return a page of the process, of which a part is needed; NULL if it is not readable."""
+        slot: cython.int = cython.cast(cython.int, (number * WHENCE_GOLDEN) >> PAGES_SHIFT)
+        page: cython.pointer[CachedPage] = self.pages + slot
+        is_cached: cython.bint = page.walk == self.walks and page.number == number
+        if not is_cached or start < page.start or end > page.end:
+            page.walk = 0
+            if whence_read(self.pid, number * PAGE_BYTES, page.content, PAGE_BYTES) != PAGE_BYTES:
                 return cython.NULL
-            self.page_numbers[slot] = number
-        return content
+            page.walk = self.walks
+            page.number = number
+            page.start = 0
+            page.end = PAGE_BYTES
+        if not page.is_used:
+            page.is_used = True
+            self.used[self.used_count] = slot
+            self.used_count += 1
+            is_cached = False
+        if not is_cached:
+            page.used_start = start
+            page.used_end = end
+        page.used_start = min(page.used_start, start)
+        page.used_end = max(page.used_end, end)
+        return page.content
 
     def fetch(self, address, into, size):
         """Copy memory. False if not all of it is available."""
@@ -164,7 +235,9 @@ class FrameWalker(StoppedReader):
             while size > 0:
                 offset = address % PAGE_BYTES
                 part = min(size, PAGE_BYTES - offset)
-                content: cython.pointer(cython.const[cython.uchar]) = self.page(address // PAGE_BYTES)
+                content: cython.pointer(cython.const[cython.uchar]) = self.page(
+                    address // PAGE_BYTES, offset, offset + part
+                )
                 if content == cython.NULL:
                     return False
                 memcpy(into, content + offset, part)
@@ -211,7 +284,8 @@ class FrameWalker(StoppedReader):
         before: cython.int = self.problem
         attempt: cython.int
         for attempt in range(ATTEMPTS):
-            memset(cython.address(self.page_numbers[0]), 0, PAGES * 8)
+            self.walks += 1
+            self.read_expected()
             self.problem = CHAIN_WHOLE
             self.walk_all()
             if self.problem != CHAIN_UNREADABLE and self.problem != CHAIN_BROKEN:
@@ -233,8 +307,10 @@ class FrameWalker(StoppedReader):
                 if self.tids[index] == native_id:
                     tid = self.tids[index]
             return tid
+        if self.is_rehearsal and self.layout[LAYOUT_NATIVE_ID] == ABSENT:
+            return 1  # any of them
         for index in range(self.stopped.count):
-            if self.stopped.states[index] == self.stopped.stopped:
+            if self.stopped.states[index] == self.stopped.stopped or self.is_rehearsal:
                 if self.stopped.tids[index] == native_id:
                     tid = self.stopped.tids[index]
                 if self.pointer_offset >= 0 and self.stopped.sizes[index] >= self.pointer_offset + 8:
@@ -420,8 +496,9 @@ class FrameWalker(StoppedReader):
         power: cython.ulonglong = 1
         kind: cython.ulonglong = FRAME_ENTRY
         is_first: cython.bint = True
-        byte: cython.uchar = 0
         row: cython.ulonglong[4]
+        data: cython.uchar[512]
+        size: cython.Py_ssize_t = self.layout[LAYOUT_FRAME_BYTES]
         style: cython.ulonglong = self.layout[LAYOUT_STYLE]
         while frame:
             if frame == base:
@@ -435,19 +512,15 @@ class FrameWalker(StoppedReader):
             self.frames_left -= 1
             if self.frames_left < 0:
                 return CHAIN_LIMIT
-            if not self.field(frame, LAYOUT_FRAME_CODE, cython.address(code)):
+            if not self.fetch(frame, cython.address(data[0]), size):
                 return CHAIN_UNREADABLE
-            if not self.field(frame, LAYOUT_FRAME_PREVIOUS, cython.address(previous)):
-                return CHAIN_UNREADABLE
+            code = u64(cython.address(data[self.layout[LAYOUT_FRAME_CODE]]), self.big)
+            previous = u64(cython.address(data[self.layout[LAYOUT_FRAME_PREVIOUS]]), self.big)
             kind = FRAME_ENTRY
             if style == STYLE_ENTRY_FLAGS:
-                if not self.fetch(frame + self.layout[LAYOUT_FRAME_ENTRY], cython.address(byte), 1):
-                    return CHAIN_UNREADABLE
-                kind = FRAME_ENTRY if byte else FRAME_INNER
+                kind = FRAME_ENTRY if data[self.layout[LAYOUT_FRAME_ENTRY]] else FRAME_INNER
             elif style == STYLE_SHIMS:
-                if not self.fetch(frame + self.layout[LAYOUT_FRAME_OWNER], cython.address(byte), 1):
-                    return CHAIN_UNREADABLE
-                kind = FRAME_SHIM if byte >= FIRST_SHIM_OWNER else FRAME_INNER
+                kind = FRAME_SHIM if data[self.layout[LAYOUT_FRAME_OWNER]] >= FIRST_SHIM_OWNER else FRAME_INNER
             if kind == FRAME_SHIM:
                 code = 0
                 if not self.marks.push_u64(frame):
@@ -463,7 +536,7 @@ class FrameWalker(StoppedReader):
                 return CHAIN_NO_MEMORY
             row[0] = frame
             row[1] = code
-            row[2] = 0 if kind == FRAME_SHIM else self.position(frame, code)
+            row[2] = 0 if kind == FRAME_SHIM else self.position(cython.address(data[0]), code)
             row[3] = kind
             if not push_row(self.frames, cython.address(row[0]), FRAME_FIELDS):
                 return CHAIN_NO_MEMORY
@@ -474,23 +547,16 @@ class FrameWalker(StoppedReader):
         return CHAIN_WHOLE if is_first or kind != FRAME_INNER else CHAIN_BROKEN
 
     def position(self, frame, code):
-        """Return the byte offset of the frame's instruction in the bytecode, ABSENT if unknown."""
-        value: cython.ulonglong = 0
+        """Return the byte offset of the instruction in the bytecode by the content of a frame, ABSENT if unknown."""
         table: cython.ulonglong = 0
         count: cython.ulonglong = 0
-        data: cython.uchar[4]
+        position: cython.pointer(cython.const[cython.uchar]) = frame + self.layout[LAYOUT_FRAME_POSITION]
         start: cython.ulonglong = code + self.layout[LAYOUT_CODE_START]
         if self.layout[LAYOUT_STYLE] == STYLE_FRAME_OBJECTS:
-            if not self.fetch(frame + self.layout[LAYOUT_FRAME_POSITION], cython.address(data[0]), 4):
-                return ABSENT
-            index: cython.int = cython.cast(cython.int, u32(cython.address(data[0]), self.big))
+            index: cython.int = cython.cast(cython.int, u32(position, self.big))
             return cython.cast(cython.ulonglong, cython.cast(cython.longlong, index))
-        if not self.field(frame, LAYOUT_FRAME_POSITION, cython.address(value)):
-            return ABSENT
         if self.layout[LAYOUT_FRAME_TLBC] != ABSENT and self.layout[LAYOUT_CODE_TLBC] != ABSENT:
-            if not self.fetch(frame + self.layout[LAYOUT_FRAME_TLBC], cython.address(data[0]), 4):
-                return ABSENT
-            copy: cython.ulonglong = u32(cython.address(data[0]), self.big)
+            copy: cython.ulonglong = u32(frame + self.layout[LAYOUT_FRAME_TLBC], self.big)
             if copy:  # this thread's own copy of the bytecode
                 if not self.field(code, LAYOUT_CODE_TLBC, cython.address(table)) or not table:
                     return ABSENT
@@ -498,7 +564,7 @@ class FrameWalker(StoppedReader):
                     return ABSENT
                 if not self.word(table + 8 + 8 * copy, cython.address(start)) or not start:
                     return ABSENT
-        return value - start
+        return u64(position, self.big) - start
 
     def keep_code(self, code):
         """Keep the head of a code object that was not kept before. False if memory runs out."""

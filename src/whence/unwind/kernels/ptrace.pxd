@@ -49,6 +49,7 @@ cdef extern from *:
 
     #ifdef __linux__
     #include <elf.h>
+    #include <sys/prctl.h>
     #include <sys/ptrace.h>
     #include <sys/uio.h>
     #include <sys/wait.h>
@@ -88,9 +89,13 @@ cdef extern from *:
         return ptrace(PTRACE_GETREGSET, tid, (long)NT_PRSTATUS, &out) ? -1 : (long)out.iov_len;
     }
 
+    /* Let pauses of this thread end on time: by default they may take 50 us longer. */
+    static void whence_end_pauses_on_time(void) { prctl(PR_SET_TIMERSLACK, 1L, 0L, 0L, 0L); }
+
     static void whence_detach(int tid, int deliver) { ptrace(PTRACE_DETACH, tid, 0L, (long)deliver); }
     #else
     static int whence_seize(int tid) { return ENOSYS; }
+    static void whence_end_pauses_on_time(void) {}
     static int whence_stopped(int tid, int is_first, int *deliver) { return -1; }
     static long whence_registers(int tid, void *registers, size_t capacity) { return -1; }
     static void whence_detach(int tid, int deliver) {}
@@ -102,6 +107,7 @@ cdef extern from *:
     void whence_restore_stops(const whence_stops *saved) noexcept nogil
     unsigned long long whence_now() noexcept nogil
     void whence_pause(long nanoseconds) noexcept nogil
+    void whence_end_pauses_on_time() noexcept nogil
     int whence_seize(int tid) noexcept nogil
     int whence_stopped(int tid, int is_first, int *deliver) noexcept nogil
     long whence_registers(int tid, void *registers, size_t capacity) noexcept nogil

@@ -9,6 +9,7 @@ import cython
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.unwind.kernels.ptrace import (
     whence_detach,
+    whence_end_pauses_on_time,
     whence_hold_stops,
     whence_now,
     whence_pause,
@@ -137,7 +138,7 @@ class ThreadGroup:
                 )
                 self.sizes[index] = size if size > 0 else 0
         if self.reader is not None and self.count:
-            self.read_more()
+            self.read_more(True)
         for index in range(self.count):
             if self.states[index] == STOPPED:
                 self.copy_stack(index)
@@ -148,8 +149,8 @@ class ThreadGroup:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def read_more(self) -> cython.void:
-        """Let the reader read what it needs of the threads that are stopped now."""
+    def read_more(self, is_stopped: cython.bint) -> cython.void:
+        """Let the reader read what it needs of the threads that are stopped now, or prepare itself before."""
         threads: StoppedThreads
         threads.pid = self.pid
         threads.count = self.count
@@ -159,7 +160,10 @@ class ThreadGroup:
         threads.registers = cython.address(self.registers[0])
         threads.sizes = cython.address(self.sizes[0])
         threads.stride = REGISTER_BYTES
-        self.reader.read_stopped(cython.address(threads))
+        if is_stopped:
+            self.reader.read_stopped(cython.address(threads))
+        else:
+            self.reader.prepare(cython.address(threads))
 
     @cython.cfunc
     @cython.nogil
@@ -254,6 +258,9 @@ def copy_threads(
     group: ThreadGroup = ThreadGroup(pid, rows, regions, layouts, memory, used, stack_limit, reader)
     stops: whence_stops
     with cython.nogil:
+        if group.reader is not None and group.count:
+            group.read_more(False)
+        whence_end_pauses_on_time()
         whence_hold_stops(cython.address(stops))
         pending: cython.Py_ssize_t = group.seize()
         began: cython.ulonglong = whence_now()

@@ -2,6 +2,9 @@
 
 cdef extern from *:
     """
+    #include <stddef.h>
+    typedef struct { unsigned long long address; unsigned char *into; size_t size; } whence_part;
+
     #ifdef __linux__
     #ifndef _GNU_SOURCE
     #define _GNU_SOURCE
@@ -15,10 +18,31 @@ cdef extern from *:
         long copied = process_vm_readv(pid, &local, 1, &remote, 1, 0);
         return copied < 0 ? -errno : copied;
     }
+
+    /* Read several parts, at most 1024. Returns how many were read, up to the first unreadable one. */
+    static int whence_read_parts(int pid, const whence_part *parts, int count) {
+        struct iovec local[1024], remote[1024];
+        int index;
+        long copied;
+        for (index = 0; index < count; index++) {
+            local[index] = (struct iovec){parts[index].into, parts[index].size};
+            remote[index] = (struct iovec){(void *)(size_t)parts[index].address, parts[index].size};
+        }
+        copied = count ? process_vm_readv(pid, local, count, remote, count, 0) : 0;
+        for (index = 0; index < count && copied >= (long)parts[index].size; index++)
+            copied -= (long)parts[index].size;
+        return index;
+    }
     #else
     static long whence_read(int pid, unsigned long long address, void *into, size_t size) { return -1; }
+    static int whence_read_parts(int pid, const whence_part *parts, int count) { return 0; }
     #endif
     """
+    ctypedef struct whence_part:  # a part of memory, and where it is copied
+        unsigned long long address
+        unsigned char *into
+        size_t size
+    int whence_read_parts(int pid, const whence_part *parts, int count) noexcept nogil
     long whence_read(int pid, unsigned long long address, void *into, size_t size) noexcept nogil
 
 cdef struct StoppedThreads:  # of process `pid`: rows with states[i] == `stopped` are stopped now
@@ -34,6 +58,7 @@ cdef struct StoppedThreads:  # of process `pid`: rows with states[i] == `stopped
 cdef class StoppedReader:
     cdef public StoppedReader following  # reads next
 
+    cdef void prepare(self, const StoppedThreads* threads) noexcept nogil
     cdef void read_stopped(self, const StoppedThreads* threads) noexcept nogil
 
 cdef class CallingReader(StoppedReader):

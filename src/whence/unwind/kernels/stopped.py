@@ -7,8 +7,11 @@ import cython
 class StoppedReader:
     """Reads something of the threads that are stopped now; subclasses override `read_stopped`.
 
-    `following`: a reader that reads after it, or None.
+    `prepare` is called before that, while the threads still run. `following` is a reader that reads next, or None.
     """
+
+    def prepare(self, threads):
+        pass
 
     def read_stopped(self, threads):
         pass
@@ -25,6 +28,10 @@ class CallingReader(StoppedReader):
     def __cinit__(self, function):
         self.function = function
         self.error = None
+
+    def prepare(self, threads):
+        if self.following is not None:
+            self.following.prepare(threads)
 
     def read_stopped(self, threads):
         with cython.gil:
