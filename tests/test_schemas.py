@@ -46,6 +46,7 @@ CALLS = {
     "profile cpu.pb.gz --sysroot image --json": "coverage",
     "profile cpu.pb.gz old.pb.gz -o named --json": "batch",
     "profile cpu.pb.gz --binary app --list main --json": "listing",
+    "profile cpu.pb.gz --binary app --callers sum --json": "callers",
     "size app --by inlined --json": "size",
     "size app --base server --json": "sizeGrowth",
     "store add store app server dump.dmp --json": "storeAdded",

@@ -14,8 +14,8 @@ from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
 LOCATE = {
-    "addr", "columns", "convert", "core", "cores", "dwarf", "explain", "filter", "lidia create", "listing", "pid",
-    "profile", "record", "size",
+    "addr", "columns", "convert", "core", "cores", "dwarf", "explain", "filter", "lidia create", "listing", "mcp",
+    "pid", "profile", "record", "size",
 }  # fmt: skip
 """The commands that look for files, and so take every option that says where."""
 NAME = {

@@ -28,6 +28,9 @@ lidia             `whence lidia`: create, inspect and verify archives
 listing           `whence listing`: source lines and instructions of functions
 main              finds and runs the command; turns errors into one line and an exit code
 maps              `whence maps`: the executable mappings of a process
+mcp               `whence mcp`: a server of the Model Context Protocol
+mcp_files         the files that requests to `whence mcp` may read
+mcp_tools         the tools of `whence mcp`
 options           options that several commands share
 overview          `whence explain FILE`: what a file has
 parser            command lines by argparse, with a suggestion for unknown words

@@ -53,6 +53,7 @@ GROUPS = {
         "convert": ("convert", "write names as an archive, GSYM or Breakpad symbols, for other tools"),
         "lidia": ("lidia", "create, print and verify lidia archives"),
         "store": ("store", "keep debug files and archives by build-id, in a folder or a bucket"),
+        "mcp": ("mcp", "answer questions of assistants about profiles, cores and programs (MCP, stdio)"),
         "serve": ("serve", "serve a store over HTTP: debuginfod, symbolication, uploads"),
     },
     "Getting started": {

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from whence.locate.debuginfod import Debuginfod
     from whence.locate.symbol_server import SymbolServer
     from whence.locator.locator import Locator
+    from whence.locator.options import LocatorFields
     from whence.objects.interface import ObjectFile
     from whence.symbolize import Symbolizer
 
@@ -269,6 +270,12 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
     """
     from whence.locator.locator import Locator
 
+    with Locator(**locator_fields(options, given=given, columns=columns)) as locator:
+        yield locator
+
+
+def locator_fields(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> LocatorFields:
+    """Return the keywords of the Locator that the options describe (see `locator_of`)."""
     opened: list[Cache] = []
 
     def cache() -> Cache:
@@ -294,20 +301,19 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             Store(existing_store(word)).source(who, cache=store_cache, say=complain)
             for word in dict.fromkeys(options.store)
         ]
-    with Locator(
-        debug_dirs=options.debug_dir or (None if options.sysroot else user_dirs()),
-        binaries=[*(given or ()), *options.binary],
-        archive_dirs=options.archive_dir,
-        cache=None if options.no_cache else cache,
-        debuginfod=client(options, cache()) if options.debuginfod else None,
-        symbol_server=symbol_client(options, cache()) if options.symbol_server else None,
-        sysroot=options.sysroot,
-        sources=stores,
-        jobs=options.jobs,
-        columns=columns,
-        log=notify if options.verbose else None,
-    ) as locator:
-        yield locator
+    return {
+        "debug_dirs": options.debug_dir or (None if options.sysroot else user_dirs()),
+        "binaries": [*(given or ()), *options.binary],
+        "archive_dirs": options.archive_dir,
+        "cache": None if options.no_cache else cache,
+        "debuginfod": client(options, cache()) if options.debuginfod else None,
+        "symbol_server": symbol_client(options, cache()) if options.symbol_server else None,
+        "sysroot": options.sysroot,
+        "sources": stores,
+        "jobs": options.jobs,
+        "columns": columns,
+        "log": notify if options.verbose else None,
+    }
 
 
 @contextmanager

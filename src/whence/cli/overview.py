@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from whence._base.errors import ObjectError, WhenceError
 from whence._base.words import plain
@@ -18,8 +19,33 @@ from whence.objects.opening import open_object
 TRIED_SHOWN = 8
 
 
-def show_overview(path: str, locator: Locator, as_json: bool) -> int:
-    """Print what a file has and return the exit code: 1 if nothing names its addresses."""
+class Overview(NamedTuple):
+    """What a file has: facts by name, the files that were tried for debug info, and damaged parts."""
+
+    facts: dict[str, str | list[str]]
+    tried: list[str]
+    problems: list[str]
+
+    @property
+    def has_names(self) -> bool:
+        return bool(self.facts["sources of names"])
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text that `whence explain FILE` prints."""
+        width = max(map(len, self.facts))
+        for name, value in self.facts.items():
+            for number, text in enumerate(value if isinstance(value, list) else [value or "none"]):
+                yield f"{'' if number else name:{width}}  {plain(text)}"
+        for text in self.tried[:TRIED_SHOWN]:
+            yield f"{'':{width}}  tried {plain(text)}"
+        for text in self.problems:
+            yield f"{'skipped':{width}}  {plain(text)}"
+        if not self.has_names:
+            yield f"{'to do':{width}}  give a debug file: --binary FILE.debug, --debug-dir DIR or --store STORE"
+
+
+def overview(path: str, locator: Locator) -> Overview:
+    """Return what a file has. Raises OSError, WhenceError."""
     with open_object(path) as elf:
         facts = dict(file_facts(elf))
         link = debug_link(elf)
@@ -34,21 +60,19 @@ def show_overview(path: str, locator: Locator, as_json: bool) -> int:
         search = locator.find(build_id=str(facts["build-id"]), path=path, kinds=[FileKind.DEBUGINFO])
         tried = [f"{each.path or each.how}: {each.outcome.code}" for each in search.tried]
         facts["debug file"] = search.path or "not found"
+    return Overview(facts, tried, problems)
+
+
+def show_overview(path: str, locator: Locator, as_json: bool) -> int:
+    """Print what a file has and return the exit code: 1 if nothing names its addresses."""
+    about = overview(path, locator)
     if as_json:
-        print(json.dumps({name.replace(" ", "_").replace("-", "_"): value for name, value in facts.items()}
-                         | {"tried": tried, "problems": problems}))  # fmt: skip
-        return ANSWERED if sources else SOME_UNKNOWN
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        for number, text in enumerate(value if isinstance(value, list) else [value or "none"]):
-            print(f"{'' if number else name:{width}}  {plain(text)}")
-    for text in tried[:TRIED_SHOWN]:
-        print(f"{'':{width}}  tried {plain(text)}")
-    for text in problems:
-        print(f"{'skipped':{width}}  {plain(text)}")
-    if not sources:
-        print(f"{'to do':{width}}  give a debug file: --binary FILE.debug, --debug-dir DIR or --store STORE")
-    return ANSWERED if sources else SOME_UNKNOWN
+        facts = {name.replace(" ", "_").replace("-", "_"): value for name, value in about.facts.items()}
+        print(json.dumps({**facts, "tried": about.tried, "problems": about.problems}))
+    else:
+        for line in about.lines():
+            print(line)
+    return ANSWERED if about.has_names else SOME_UNKNOWN
 
 
 def file_facts(elf: ObjectFile) -> Iterator[tuple[str, str | list[str]]]:

@@ -63,6 +63,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--annotate", metavar="REGEX", help="print the instructions of matching functions with their cost"
     )
+    parser.add_argument("--callers", metavar="REGEX", help="print the callers and callees of matching functions")
     parser.add_argument(
         "--skid",
         type=rows,
@@ -78,7 +79,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--coverage", action="store_true", help="print for each binary what got names and why the rest did not"
     )
-    add_json_option(parser, "print the coverage as JSON; with --list or --annotate, one JSON object per function")
+    add_json_option(parser, "print the coverage as JSON; with --list, --annotate, --callers, an object per function")
     parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit with 1 if fewer frames have names")
     parser.epilog = (
         "exit codes: 0 done, even if some addresses have no names; 1 fewer names than --fail-under;\n"
@@ -107,6 +108,7 @@ def configure(parser: Parser) -> None:
         "whence profile perf.data --flamegraph cpu.html --embed-source --embed-code",
         "whence profile perf.data --list 'parse|render'       lines with their cost",
         "whence profile perf.data --annotate '^parse$' --att  instructions with their cost",
+        "whence profile perf.data --callers malloc            who calls it, and what it calls",
         "whence profile new.pb.gz --base old.pb.gz --top 20",
         "whence profile *.pb.gz -o named/",
     )
@@ -138,7 +140,7 @@ def run(options: Namespace) -> int:
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
     share_heap()  # threads reuse memory of files that were read
     profile = read_all(options)
-    if options.list is not None or options.annotate is not None:
+    if listing_option(options):
         from whence.cli.profile_listing import run_listing
 
         return run_listing(options, profile)
@@ -165,7 +167,7 @@ def run(options: Namespace) -> int:
 
 def check_use(options: Namespace) -> None:
     """Raise WrongUse for options that cannot be combined."""
-    if options.list is not None or options.annotate is not None:
+    if listing_option(options):
         check_listing_use(options)
     elif options.skid:
         raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
@@ -195,10 +197,17 @@ def check_embedding(options: Namespace) -> None:
         need_capstone()
 
 
+def listing_option(options: Namespace) -> str:
+    """Return the first of the options that print single functions, "" if none is given."""
+    given = [word for word in ("list", "annotate", "callers") if getattr(options, word) is not None]
+    return f"--{given[0]}" if given else ""
+
+
 def check_listing_use(options: Namespace) -> None:
-    """Raise WrongUse for options that --list and --annotate cannot be combined with."""
+    """Raise WrongUse for options that --list, --annotate and --callers cannot be combined with."""
+    option = listing_option(options)
     if len(options.profiles) > 1 and not options.merge:
-        raise WrongUse("--list and --annotate print one profile: give one, or merge several with --merge")
+        raise WrongUse(f"{option} prints one profile: give one, or merge several with --merge")
     if options.skid and options.annotate is None:
         raise WrongUse("--skid moves the costs of instructions: give --annotate REGEX")
     others = "output format embed_source embed_code top by flamegraph open base times coverage fail_under"
@@ -208,8 +217,8 @@ def check_listing_use(options: Namespace) -> None:
         if getattr(options, name) is not None and getattr(options, name) is not False
     ]
     if used:
-        option = "--list" if options.list is not None else "--annotate"
-        raise WrongUse(f"{option} prints lines or instructions and cannot be used with {used[0]}: run whence twice")
+        what = "functions" if option == "--callers" else "lines or instructions"
+        raise WrongUse(f"{option} prints {what} and cannot be used with {used[0]}: run whence twice")
 
 
 def named(profile: Profile, options: Namespace, format: str) -> tuple[Profile, list[FileReport]]:

@@ -1,4 +1,4 @@
-"""`whence profile --list REGEX` and `--annotate REGEX`: functions with the cost of each line or instruction."""
+"""`whence profile --list`, `--annotate` and `--callers REGEX`: functions and their costs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from whence.cli.source_options import need_capstone, print_lines, sources_of
 from whence.listing.model import ListingOptions
 from whence.listing.text import annotated, listed
 from whence.profiles.binaries import Binaries
+from whence.profiles.callers import callers
 from whence.profiles.code import compiled, instruction_listings, listings
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
@@ -23,11 +24,12 @@ from whence.profiles.symbol_lists import SymbolLists
 if TYPE_CHECKING:
     from whence.listing import Listing
     from whence.profiles import Profile
+    from whence.profiles.callers import CallTable
 
 
 def run_listing(options: Namespace, profile: Profile) -> int:
     """Print the functions that match. Return 1 if none does."""
-    for pattern in filter(None, (options.list, options.annotate)):
+    for pattern in filter(None, (options.list, options.annotate, options.callers)):
         try:
             compiled(pattern)
         except ValueError as error:
@@ -54,9 +56,24 @@ def run_listing(options: Namespace, profile: Profile) -> int:
             for listing in instruction_listings(profile, options.annotate, binaries, options=how):
                 show(listing, annotated(listing, raw_bytes=options.raw_bytes), options, is_first=not count)
                 count += 1
+        if options.callers is not None:
+            count += show_callers(callers(profile, options.callers), options, is_first=not count)
     if not count:
-        complain(f"no function with samples matches {options.list or options.annotate!r}", "whence profile")
+        pattern = options.list or options.annotate or options.callers
+        complain(f"no function with samples matches {pattern!r}", "whence profile")
     return ANSWERED if count else SOME_UNKNOWN
+
+
+def show_callers(table: CallTable, options: Namespace, *, is_first: bool) -> int:
+    """Print callers and callees, and return the number of functions."""
+    if options.json:
+        for row in table.rows:
+            print(json.dumps(row.as_json()))
+    elif table.rows:
+        print(table if is_first else f"\n{table}")
+    if table.functions > len(table.rows):
+        complain(f"{table.functions - len(table.rows)} more functions match", "whence profile")
+    return len(table.rows)
 
 
 def show(listing: Listing, lines: Iterator[str], options: Namespace, *, is_first: bool) -> None:

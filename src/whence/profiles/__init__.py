@@ -10,6 +10,7 @@
     symbol_lists        lists of symbols: perf maps, kallsyms
     coverage            how much has names, from where, and what would name the rest
     code                functions by line and by instruction
+    callers             callers and callees of functions
     page_code           source lines and instructions in the page of a flame graph
     top                 the functions with the highest values, as a table
     arrow               a profile as an Arrow table

@@ -17,6 +17,7 @@ from whence.locator.coerce import check_no_fields, locator_from
 from whence.profiles import code, page_code
 from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
+from whence.profiles.callers import callers
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import find_functions, name
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from whence.listing import Listing, SourceOptions
     from whence.locator.coerce import Places
     from whence.locator.options import LocatorFields
+    from whence.profiles.callers import CallTable
     from whence.profiles.top import Top
 
 NOTEBOOK_NODES = 20_000  # of a flame graph: a notebook keeps each page it shows
@@ -204,6 +206,18 @@ class Profile(ProfileData):
             return list(code.instruction_listings(self, pattern, locator, options=options))
         with Binaries(locator) as binaries:
             return list(code.instruction_listings(self, pattern, binaries, options=options))
+
+    def callers(self, pattern: str, *, rows: int = 20, neighbours: int = 30) -> CallTable:
+        """Return callers and callees of the functions whose name matches, as `go tool pprof -peek` counts them.
+
+        Args:
+            pattern: a regular expression that is searched in the names.
+            rows: number of functions; 0 for all.
+            neighbours: number of callers, and of callees, of each function; 0 for all.
+
+        Raises ValueError for an invalid pattern.
+        """
+        return callers(self, pattern, rows=rows, neighbours=neighbours)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return a pyarrow Table with a row for each sample (for each event, if times are known): see profiles.arrow.

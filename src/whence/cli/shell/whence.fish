@@ -50,8 +50,8 @@ function _shtab_whence_using
   test "$_shtab_whence_cmdpath" = "$argv"
 end
 
-set -g _shtab_whence_commands addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --rows --sample-type --save-snapshot --section --skid --small-cores --small-cores-size --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
+set -g _shtab_whence_commands addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' mcp serve demo completion help
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --callers --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --root --rows --sample-type --save-snapshot --section --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -346,6 +346,7 @@ complete -c whence -n '_shtab_whence_using profile' -l embed-source -d 'with --f
 complete -c whence -n '_shtab_whence_using profile' -l embed-code -d 'with --flamegraph: embed instructions, and show the cost of each'
 complete -c whence -n '_shtab_whence_using profile' -l list -x -d 'print the lines of matching functions with their cost'
 complete -c whence -n '_shtab_whence_using profile' -l annotate -x -d 'print the instructions of matching functions with their cost'
+complete -c whence -n '_shtab_whence_using profile' -l callers -x -d 'print the callers and callees of matching functions'
 complete -c whence -n '_shtab_whence_using profile' -l skid -x -d 'with --annotate: move costs N instructions back, as many processors report a later instruction (0)'
 complete -c whence -n '_shtab_whence_using profile' -l merge -d 'merge all profiles into one'
 complete -c whence -n '_shtab_whence_using profile' -l base -xka "(__fish_complete_path (commandline -ct))" -d 'write the difference from the profile OLD, by function and file'
@@ -353,7 +354,7 @@ complete -c whence -n '_shtab_whence_using profile' -l normalize -d 'with --base
 complete -c whence -n '_shtab_whence_using profile' -l times -d 'keep the time of each sample as a label'
 complete -c whence -n '_shtab_whence_using profile' -l overwrite -d 'also name locations that have names already'
 complete -c whence -n '_shtab_whence_using profile' -l coverage -d 'print for each binary what got names and why the rest did not'
-complete -c whence -n '_shtab_whence_using profile' -l json -d 'print the coverage as JSON; with --list or --annotate, one JSON object per function'
+complete -c whence -n '_shtab_whence_using profile' -l json -d 'print the coverage as JSON; with --list, --annotate, --callers, an object per function'
 complete -c whence -n '_shtab_whence_using profile' -l fail-under -x -d 'exit with 1 if fewer frames have names'
 complete -c whence -n '_shtab_whence_using profile' -l intel -d 'Intel syntax (the default)'
 complete -c whence -n '_shtab_whence_using profile' -l att -d 'AT&T syntax, as objdump prints'
@@ -609,6 +610,23 @@ complete -c whence -n '_shtab_whence_using store export' -s o -l output -xka "(_
 complete -c whence -n '_shtab_whence_using store export' -l layout -xka "gdb pyroscope" -d 'layout of the copies (repeatable; default: the store'"'"'s own)'
 complete -c whence -n '_shtab_whence_using store export' -l tenant -x -d 'tenant of Pyroscope (anonymous)'
 complete -c whence -n '_shtab_whence_using store export' -l json -d 'a JSON object per file'
+complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a mcp -d 'answer questions of assistants about profiles, cores and programs (MCP, stdio)'
+complete -c whence -n '_shtab_whence_using mcp' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using mcp' -l root -xka "(__fish_complete_directories)" -d 'a folder whose files requests may read, with the folders in it (repeatable; required)'
+complete -c whence -n '_shtab_whence_using mcp' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l debug-dir -xka "(__fish_complete_directories)" -d 'a folder of debug files, perf'"'"'s cache or a package of perf archive, instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l sysroot -xka "(__fish_complete_directories)" -d 'look up paths of programs and libraries below this folder: an unpacked image, another machine'"'"'s disk; this machine'"'"'s debug files are used by build-id only'
+complete -c whence -n '_shtab_whence_using mcp' -l store -x -d 'a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
+complete -c whence -n '_shtab_whence_using mcp' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using mcp' -l symbol-server -x -d 'download missing PDB files of Windows programs from this symbol server (repeatable)'
+complete -c whence -n '_shtab_whence_using mcp' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
+complete -c whence -n '_shtab_whence_using mcp' -l cache-size -x -d 'size limit of the cache (4)'
+complete -c whence -n '_shtab_whence_using mcp' -l no-cache -d 'neither read nor write the cache'
+complete -c whence -n '_shtab_whence_using mcp' -l jobs -x -d 'number of threads (default: one per core)'
+complete -c whence -n '_shtab_whence_using mcp' -s v -l verbose -d 'print every file tried and every request made'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a serve -d 'serve a store over HTTP: debuginfod, symbolication, uploads'
 complete -c whence -n '_shtab_whence_using serve' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using serve' -l create -d 'allow a STORE folder that does not exist yet'
@@ -637,4 +655,4 @@ complete -c whence -n '_shtab_whence_using completion' -s h -l help -d 'show thi
 complete -c whence -n '_shtab_whence_using completion; and test $_shtab_whence_npos -eq 0' -ka "bash zsh fish" -d 'the shell'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a help -d 'every command, or a command'"'"'s options'
 complete -c whence -n '_shtab_whence_using help' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace columns convert lidia store serve demo completion" -d 'a command'
+complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace columns convert lidia store mcp serve demo completion" -d 'a command'
