@@ -9,15 +9,17 @@ from argparse import Namespace
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WrongUse
 from whence._base.files import write_all
 from whence._base.streams import STDOUT, complain, naming_stream
 from whence._base.words import STDIN, plain
 from whence.cli.answers import executable_mappings
-from whence.cli.main import ANSWERED, BROKEN_INPUT
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_locator_options, add_name_options, locator_of
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
 from whence.locator.locator import Locator
+from whence.objects.opening import open_object
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ def configure(parser: Parser) -> None:
         default=Style.SAME.value,
         help="short for --style json",
     )
+    parser.add_argument(
+        "--guess-base",
+        action="append",
+        default=[],
+        metavar="PROGRAM",
+        help="find out where this executable or library was loaded, as the log does not say it: its return addresses "
+        "follow calls (repeatable; reads the log twice)",
+    )
     parser.add_argument("--all", action="store_true", help="name every isolated 0x...")
     parser.add_argument("--links", action="store_true", help="make files terminal hyperlinks (OSC 8)")
     add_name_options(parser)
@@ -55,16 +65,22 @@ def configure(parser: Parser) -> None:
         "whence filter crash.log --binary app",
         "whence filter oops.txt --binary vmlinux",
         "whence filter app.log --snapshot app.snapshot",
+        "whence filter envoy.log --guess-base envoy",
     )
 
 
 def run(options: Namespace) -> int:
-    """Filter all files. Return 3 if a file cannot be read; the others are copied."""
+    """Filter all files. Return 3 if a file cannot be read, 1 if a base cannot be guessed; the rest is copied."""
     status = ANSWERED
+    if options.guess_base:
+        check_guessing(options)
     with ExitStack() as stack:
-        locator = stack.enter_context(locator_of(options, columns=options.style != Style.SAME))
+        given = options.guess_base
+        locator = stack.enter_context(locator_of(options, given=given, columns=options.style != Style.SAME))
         runtime = runtime_of(options, locator, stack)
         places = stack.enter_context(Places(locator, runtime=runtime, demangle=not options.no_demangle))
+        if options.guess_base and not place_programs(places, options):
+            status = SOME_UNKNOWN
         for path in options.files or [STDIN]:
             try:
                 descriptor = sys.stdin.fileno() if path == STDIN else os.open(path, os.O_RDONLY)
@@ -89,6 +105,37 @@ def run(options: Namespace) -> int:
                 status = BROKEN_INPUT
         report_reasons(places)
     return status
+
+
+def check_guessing(options: Namespace) -> None:
+    """Raise WrongUse if the log can't be read twice, or has the addresses of a process."""
+    if not options.files or any(path == STDIN or not os.path.isfile(path) for path in options.files):
+        raise WrongUse("--guess-base reads the log twice: give regular files, not stdin")
+    if options.pid is not None or options.core or options.snapshot:
+        raise WrongUse("--guess-base is for logs alone: --pid, --core and --snapshot say where programs are loaded")
+
+
+def place_programs(places: Places, options: Namespace) -> bool:
+    """Tell `places` where the programs of --guess-base were loaded. Return False if a base is not sure."""
+    from whence.filter.bases import BaseUnknown, guess_bases, raw_addresses
+
+    addresses: dict[int, None] = {}
+    for path in options.files:
+        with open(path, "rb") as file:
+            addresses |= dict.fromkeys(raw_addresses(iter(lambda: file.read(BLOCK), b""), every=options.all))
+    all_sure = True
+    for path in options.guess_base:
+        with open_object(path) as program:
+            try:
+                bases = guess_bases(program, list(addresses))
+            except BaseUnknown as error:
+                complain(f"{error} ({error.hint})")
+                all_sure = False
+                continue
+        for found in bases:
+            places.place(path, found.base)
+            complain(f"{plain(path)} was loaded at {found}")
+    return all_sure
 
 
 def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtime | None:

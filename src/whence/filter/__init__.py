@@ -1,5 +1,6 @@
 """Name the addresses in logs: text in, the same text with names out.
 
+    bases.py        where a program was loaded, guessed from addresses that follow its calls
     apple.py        crash reports of macOS and iOS
     engine.py       LogFilter: filters a log block by block
     forms.py        the forms that logs write frames in: a table with an example of each

@@ -334,6 +334,14 @@ FORMS = (
         b"#1 0xRETURN <unknown>",
     ),
     Form(
+        "Envoy",
+        _needles(placed=(b"#%d: ",)),
+        _pattern(r"#(?P<number>\d{1,9}): (?:[^\s\[][^\r\n\x1b]{0,4095}? )?\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"[2026-10-01 08:15:30.123][7][critical][backtrace] [source/server/backtrace.h:98] #1: [0xRETURN]",
+    ),
+    Form(
         "Boost.Stacktrace",
         _needles(b"# 0x%x in "),
         _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in (?P<module>[^\s\x1b]{1,4096}+)"),

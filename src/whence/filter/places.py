@@ -99,6 +99,7 @@ class Places(Closing):
         self._given: list[tuple[str, Binary]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
+        self._placed: list[tuple[int, int, int, str]] = []  # start, end, base and path of files
         self._of_prefix: Lru[str, list[str]] = Lru(MAX_MODULES)  # build-ids
         self._functions: dict[int, FunctionStarts] = {}  # by id() of the binary
         self._mappings: list[Mapping] = []
@@ -145,7 +146,7 @@ class Places(Closing):
     @property
     def knows_addresses(self) -> bool:
         """True if it is known what is loaded at which address."""
-        return self.knows_mappings or len(self._given) == 1
+        return self.knows_mappings or len(self._given) == 1 or bool(self._placed)
 
     @property
     def knows_mappings(self) -> bool:
@@ -182,6 +183,18 @@ class Places(Closing):
             self.add_module(number, image.path, image.uuid)
             self.add_range(image.start, image.size, number, 0, Holds.FROM_START)
             self.add_program(image.path, image.uuid)
+
+    def place(self, path: str, base: int) -> None:
+        """Use a file for addresses that no mapping of the log has: its vaddrs plus `base` are runtime addresses.
+
+        Raises OSError, WhenceError for a file that can't be opened.
+        """
+        opened = self._open(path, "")
+        segments = [segment for segment in segments_of(opened.binary) if segment.memory_size]
+        start = min((segment.vaddr for segment in segments), default=0)
+        end = max((segment.vaddr + segment.memory_size for segment in segments), default=0)
+        self._placed.append((base + start, base + end, base, path))
+        self._answers.clear()
 
     def add_module(self, number: int, path: str, build_id: str) -> None:
         """Add the path and the build-id of a module, which ranges refer to by number."""
@@ -311,6 +324,9 @@ class Places(Closing):
         mapping = covering(self._mappings, before)
         if mapping is not None:
             return self._in_mapping(mapping, address, back)
+        for start, end, base, path in self._placed:
+            if start <= before < end:
+                return self._in_module(path, "", address - base, back=back)
         if module:
             try:
                 binary = self._binary(module, "")

@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing size symbols build-id dwarf pid core cores maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns convert lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' mcp serve demo completion help
-set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --callers --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --root --rows --sample-type --save-snapshot --section --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
+set -g _shtab_whence_opts_with_value --address --also --annotate --archive-dir --base --binary --build-id --by --bytes --cache-dir --cache-size --call-graph --callers --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --guess-base --host --jobs --kallsyms --keep --keep-days --keep-size --layout --limit --list --make-token --mapping-offset --mapping-start --maps --max-growth --max-size --minidump --near --output --path-prefix --perf-map --pid --port --prefix --rate --root --rows --sample-type --save-snapshot --section --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --symbol-server --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -n -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -387,6 +387,7 @@ complete -c whence -n '_shtab_whence_using filter' -l core -xka "(__fish_complet
 complete -c whence -n '_shtab_whence_using filter' -l snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'take runtime addresses from this snapshot'
 complete -c whence -n '_shtab_whence_using filter' -l style -xka "same llvm json" -d 'write names as the log'"'"'s own tools do (the default), as llvm-symbolizer -p, or as JSON'
 complete -c whence -n '_shtab_whence_using filter' -l json -d 'short for --style json'
+complete -c whence -n '_shtab_whence_using filter' -l guess-base -x -d 'find out where this executable or library was loaded, as the log does not say it: its return addresses follow calls (repeatable; reads the log twice)'
 complete -c whence -n '_shtab_whence_using filter' -l all -d 'name every isolated 0x...'
 complete -c whence -n '_shtab_whence_using filter' -l links -d 'make files terminal hyperlinks (OSC 8)'
 complete -c whence -n '_shtab_whence_using filter' -l no-demangle -d 'print linkage names'
