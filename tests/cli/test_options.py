@@ -23,8 +23,8 @@ NAME = {
     "symbols",
 }  # fmt: skip
 """The commands that print names as people read them, unless --no-demangle is given."""
-SERVE = {"serve"}
-"""The command that answers over HTTP."""
+SERVE = {"serve", "mcp"}
+"""The commands that answer requests."""
 WRITE = {f"trace {name}" for name in ("text", "wire", "filter", "anonymize", "salvage", "pprof", "events")}
 WRITE |= {"record", "demo", "completion"}
 """The commands that write files, JSON if that is a format of the file."""

@@ -111,7 +111,7 @@ def test_paths_in_debug_info_outside_the_given_folders_are_not_read(tmp_path: Pa
         "linked folder": f"{allowed}/folder/key", "device": f"{allowed}/pipe", "null": f"{allowed}/a\0b",
     }[how]  # fmt: skip
     with open(tmp_path / "out.zip", "w+b") as out:
-        made = sources.bundle([name, str(allowed / "good.c")], [allowed], out)
+        made = sources.bundle(sources.below([name, str(allowed / "good.c")], [allowed]), 2, out)
         assert (made.files, made.size, made.named) == (1, 4, 2)
         assert sources.read(out, str(allowed / "good.c")) == b"good"
         assert b"secret" not in (tmp_path / "out.zip").read_bytes()

@@ -43,7 +43,10 @@ def configure(parser: Parser) -> None:
 
     add = action("add", "add object files, folders and packages", "[STORE] PATH... [options]")
     add.add_argument(
-        "words", nargs="*", metavar="STORE PATH", help="the store, then files, folders, .deb, .tar or .zip"
+        "words",
+        nargs="*",
+        metavar="STORE PATH",
+        help="the store, then files, folders, .deb, .tar, .zip, or the bucket of a Parca server (s3://, gs://, az://)",
     )
     add.add_argument("--by-hash", action="store_true", help="add files without a build-id under their SHA-256")
     add.add_argument(
@@ -106,6 +109,7 @@ def configure(parser: Parser) -> None:
     parser.examples(
         "whence store add /srv/symbols build/ libc6-dbg_2.36_amd64.deb",
         "whence store add - app                      your own store",
+        "whence store add /srv/symbols s3://parca    the uploads of a Parca server",
         "whence store ls /srv/symbols",
         "whence store show /srv/symbols app",
         "whence store wanted /srv/symbols",

@@ -21,6 +21,7 @@ that any web server over the folder is a debuginfod (docs/store.md).
     intake.py         finds the object files in files, folders and packages
     ingest.py         puts each of them, in this process or in child processes
     packages.py       object files inside .deb, .tar and .zip packages
+    parca.py          uploads in a bucket of Parca
     packing.py        zstd for stored files and packages, gzip for archives
     processes.py      the files that processes, core files and snapshots have mapped
     sources.py        bundles of source files

@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,23 +21,28 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base import cores
-from whence._base.errors import ElfError, WhenceError
-from whence._base.files import open_examined, open_regular
+from whence._base.errors import ElfError, WhenceError, without_file
+from whence._base.files import failure, open_examined, open_regular
 from whence.objects.opening import architectures, is_magic, open_object
 from whence.procmap.build_id import read_build_id
 from whence.store import packages
 from whence.store.folder import Folder
 from whence.store.ingest import Ingester, IngestOptions, IngestProcess, refused
-from whence.store.outcomes import REFUSED, Added
+from whence.store.outcomes import ADDED, REFUSED, Added
+from whence.store.parca import SOURCES, ParcaObject, is_parca, parca_objects, source_files
+from whence.store.places import SCHEME, objects_at
+from whence.store.quality import build_id_of
+from whence.store.sources import FILE_BYTES
 from whence.store.writer import LARGE_BYTES
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
     from whence.store.ingest import IngestResult
+    from whence.store.objects import Objects
     from whence.store.processes import ProcessFile
     from whence.store.writer import StoreWriter
 
@@ -64,6 +70,7 @@ class Intake:
         self._options = IngestOptions(by_hash, tuple(layouts), tuple(os.fspath(folder) for folder in sources), (), wait)
         self._report = report
         self._outcomes: list[Added] = []
+        self._sources: list[tuple[Objects, ParcaObject]] = []  # bundled when the debug info was put
         self._due: dict[str, int] = {}  # build-ids whose archive has to be made, and the size of their largest file
         self._lock = threading.Lock()
         self._threads = store.jobs or cores.available()
@@ -82,6 +89,7 @@ class Intake:
             self._run(chain(tasks, (partial(self._ingest_mapped, file) for file in mapped)))
             due = sorted(self._due.items(), key=lambda item: -item[1])
             self._run(partial(self._finish, *item) for item in due)
+            self._run(partial(self._bundle_upload, *item) for item in self._sources)
         finally:
             for ingester in self._ingesters:
                 ingester.close()
@@ -162,10 +170,16 @@ class Intake:
 
     def _tasks(self, path: str) -> Iterator[Callable[[], None]]:
         """Yield a task for each file below a path. A path that is itself not an object file is reported."""
+        if SCHEME.match(path):
+            yield from self._bucket_tasks(objects_at(path))
+            return
         try:
             status = os.stat(path)
         except OSError as error:
             self._refuse(path, error)
+            return
+        if stat.S_ISDIR(status.st_mode) and is_parca(Folder(path)):
+            yield from self._bucket_tasks(Folder(path))
             return
         if not stat.S_ISDIR(status.st_mode):
             self._count(path)
@@ -186,6 +200,68 @@ class Intake:
                 elif entry.is_file(follow_symlinks=False):
                     self._count(entry.path)
                     yield lambda path=entry.path: self._file(path, named=False)  # type: ignore[misc]
+
+    def _bucket_tasks(self, bucket: Objects) -> Iterator[Callable[[], None]]:
+        """Yield a task for each upload in a bucket of Parca. Raises WrongUse, OSError."""
+        uploads = list(parca_objects(bucket))
+        if not uploads:
+            self._add_outcomes(Added(bucket.url, REFUSED, "the bucket has no debuginfo/BUILD-ID/debuginfo of Parca"))
+        for upload in uploads:
+            if upload.kind == SOURCES:
+                self._sources.append((bucket, upload))
+            else:
+                yield partial(self._ingest_upload, bucket, upload)
+
+    def _ingest_upload(self, bucket: Objects, upload: ParcaObject) -> None:
+        """Ingest an object file of a bucket of Parca, if it has the build-id that it was uploaded for."""
+        origin = f"{bucket.url}/{upload.key}"
+        if upload.fault:
+            self._add_outcomes(Added(origin, REFUSED, upload.fault, upload.build_id))
+            return
+        with self._fetched(bucket, upload) as file:
+            build_id = ""
+            with suppress(WhenceError):  # reported by the scan
+                build_id = build_id_of(file.name)
+            if build_id not in ("", upload.build_id):
+                why = f"the file has build-id {build_id}, but {upload.build_id} was uploaded"
+                self._add_outcomes(Added(origin, REFUSED, why, upload.build_id))
+                return
+            try:
+                self._receive(file, origin)
+            except WhenceError as error:
+                self._refuse(origin, error)
+
+    def _bundle_upload(self, bucket: Objects, upload: ParcaObject) -> None:
+        """Bundle the source files that were uploaded for a build-id, as far as its debug info names them."""
+        origin = f"{bucket.url}/{upload.key}"
+        if upload.fault:
+            self._add_outcomes(Added(origin, REFUSED, upload.fault, upload.build_id))
+            return
+        with self._fetched(bucket, upload) as file:
+            stored = os.fstat(file.fileno()).st_size
+            try:
+                bundled = self.store.bundle_sources(
+                    upload.build_id, lambda paths: source_files(file, stored, paths, FILE_BYTES)
+                )
+            except WhenceError as error:
+                self._add_outcomes(Added(origin, REFUSED, without_file(error), upload.build_id))
+                return
+        if bundled is None or not bundled.files:
+            why = "no debug info in the store names its files"
+            self._add_outcomes(Added(origin, REFUSED, why, upload.build_id))
+            return
+        why = f"{bundled.files} of {bundled.named} source files that the debug info names"
+        self._add_outcomes(Added(origin, ADDED, why, upload.build_id, SOURCES, bundled.size))
+
+    @contextmanager
+    def _fetched(self, bucket: Objects, upload: ParcaObject) -> Iterator[BinaryIO]:
+        """Open a block with an object of a bucket as a file with a name, at its start. Raises OSError."""
+        with tempfile.NamedTemporaryFile(dir=self.store.objects.spool()) as file:
+            if bucket.fetch(upload.key, file) is None:  # type: ignore[arg-type]
+                raise failure("ENOENT", f"{upload.key} was removed meanwhile")
+            file.flush()
+            file.seek(0)
+            yield file  # type: ignore[misc]
 
     def _count(self, path: str) -> None:
         """Count the files of each build-id: the archive of a single file is made at once."""

@@ -173,17 +173,33 @@ class _FilePart(io.RawIOBase):
 
 
 def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
+    for info, content in _tar_members(file, budget):
+        yield PackageMember(content, f"{path}: {plain(info.name)}", budget, charged=True)
+
+
+def tar_members(file: BinaryIO, stored: int) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    """Yield the regular files of a tar of `stored` bytes; each has to be read before the next. Raises PackageError."""
+    budget = Budget("members", "unpacked bytes", stored, times=TIMES, allowance=ALLOWANCE, error=PackageError)
+    try:
+        yield from _tar_members(file, budget)
+    except OSError as error:
+        if not is_of_package(error):
+            raise
+        raise broken(error) from error
+    except BROKEN as error:
+        raise broken(error) from error
+
+
+def _tar_members(file: BinaryIO, budget: Budget) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     stream: Any = _ChargedStream(_unpacked(file), budget)
     tar: Any
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for info in tar:
             tar.members.clear()  # which would grow with each header
-            if not info.isreg() or info.issparse():
-                continue
-            content = tar.extractfile(info)
+            content = tar.extractfile(info) if info.isreg() and not info.issparse() else None
             if content is not None:
                 with content:
-                    yield PackageMember(content, f"{path}: {plain(info.name)}", budget, charged=True)
+                    yield info, content
 
 
 class _ChargedStream:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.files import read_below
@@ -41,20 +41,26 @@ def named_files(table: Table) -> list[str]:
     return sorted(path for path in paths if path.startswith("/"))
 
 
-def bundle(paths: Iterable[str], folders: Iterable[str | os.PathLike[str]], output: BinaryIO) -> Bundled:
-    """Write a bundle of the files that exist below `folders`. Raises OSError if it can't be written."""
+def below(paths: Iterable[str], folders: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of these paths that exist below `folders`."""
     allowed = [os.path.realpath(folder) for folder in folders]
-    count = size = named = 0
+    for path in paths:
+        content = read_below(path, allowed, FILE_BYTES)
+        if content is not None:
+            yield path, content
+
+
+def bundle(files: Iterable[tuple[str, bytes]], named: int, output: BinaryIO) -> Bundled:
+    """Write a bundle of paths with contents, of `named` paths in all. Raises OSError if it can't be written."""
+    count = size = 0
     seen = set()
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for path in paths:
-            named += 1
+        for path, content in files:
             name = os.path.normpath(path).lstrip("/")
-            if count >= BUNDLE_FILES or name in seen:
+            if name in seen or size + len(content) > BUNDLE_BYTES:
                 continue
-            content = read_below(path, allowed, FILE_BYTES)
-            if content is None or size + len(content) > BUNDLE_BYTES:
-                continue
+            if count >= BUNDLE_FILES:
+                break
             seen.add(name)
             archive.writestr(zipfile.ZipInfo(name, ZIP_DATE), content, zipfile.ZIP_DEFLATED)
             count += 1

@@ -49,9 +49,11 @@ from whence.store.packing import PAYS_BELOW, pack, pack_archive
 from whence.store.parser import FileParser, ParseSession
 from whence.store.quality import CHUNK, hash_of
 from whence.store.reader import StoreReader
-from whence.store.sources import bundle, named_files
+from whence.store.sources import below, bundle, named_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _typeshed import SupportsRead
 
     from whence.locate.search import FileKind
@@ -519,6 +521,13 @@ class StoreWriter(StoreReader):
 
         A bundle replaces a smaller one. Returns None if there is no archive. Raises WhenceError, OSError.
         """
+        return self.bundle_sources(build_id, lambda paths: below(paths, folders))
+
+    def bundle_sources(self, build_id: str, read: Callable[[list[str]], Iterable[tuple[str, bytes]]]) -> Bundled | None:
+        """Bundle the source files that `read` returns for the paths in the archive of a build-id.
+
+        A bundle replaces a smaller one. Returns None if there is no archive. Raises WhenceError, OSError.
+        """
         self._check_writable()
         folder = tempfile.TemporaryDirectory(dir=self._spool_folder())
         with self.file(build_id, ARCHIVE) as path, folder as name:
@@ -528,7 +537,7 @@ class StoreWriter(StoreReader):
                 paths = named_files(table)
             out = Path(name) / "sources"
             with open(out, "wb") as file:
-                bundled = bundle(paths, folders, file)
+                bundled = bundle(read(paths), len(paths), file)
             old = self.objects.head(names.sources_key(build_id))
             if bundled.files and (old is None or old.size < out.stat().st_size):
                 self.objects.put(names.sources_key(build_id), out)

@@ -580,7 +580,7 @@ complete -c whence -n '_shtab_whence_using store add' -l also -x -d 'also make t
 complete -c whence -n '_shtab_whence_using store add' -l layout -xka "gdb pyroscope" -d 'also store copies for gdb or Pyroscope (repeatable)'
 complete -c whence -n '_shtab_whence_using store add' -l tenant -x -d 'tenant of Pyroscope (anonymous)'
 complete -c whence -n '_shtab_whence_using store add' -l json -d 'print one JSON object per file'
-complete -c whence -n '_shtab_whence_using store add; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the store, then files, folders, .deb, .tar or .zip'
+complete -c whence -n '_shtab_whence_using store add; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the store, then files, folders, .deb, .tar, .zip, or the bucket of a Parca server (s3://, gs://, az://)'
 complete -c whence -n '_shtab_whence_using store; and test $_shtab_whence_npos -eq 0' -a ls -d 'list the build-ids with sizes, quality and dates'
 complete -c whence -n '_shtab_whence_using store ls' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using store ls' -l small-cores -d 'list the small cores instead, by crash signature'
