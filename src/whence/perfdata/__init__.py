@@ -4,6 +4,7 @@
     header       the file header: attributes, data, feature sections
     attributes   perf_event_attr: an event and the layout of its records
     features     feature sections: host, build-ids, event names, clocks
+    bpf          source lines of BPF programs
     reading      streams of records to a profile
     recording    a recording that was read, as the columns of a profile
     jitdump      code recorded by JIT compilers

@@ -1,4 +1,4 @@
-"""The feature sections of a perf.data: host, command line, event names, clocks, build-ids of files.
+"""The feature sections of a perf.data: host, command line, event names, clocks, build-ids of files, BPF programs.
 
 A bitmap in the header lists the sections; each has an offset and a size, so unknown sections are skipped. In the pipe
 form each section is a record (HEADER_FEATURE). A string is a u32 length, padding included, and NUL-padded bytes. A
@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from whence._base.records import Record, field, replaced
 from whence.perfdata import attributes
 from whence.perfdata.attributes import Attribute
+from whence.perfdata.bpf import BpfLines
 from whence.perfdata.kernels import constants
 
 BUILD_ID, HOST, SYSTEM, VERSION, MACHINE = 2, 3, 4, 5, 6
-COMMAND, EVENTS, SAMPLE_TIMES, COMPRESSION, CLOCK = 11, 12, 21, 27, 29
+COMMAND, EVENTS, SAMPLE_TIMES, BPF_PROGRAMS, BPF_TYPES, COMPRESSION, CLOCK = 11, 12, 21, 25, 26, 27, 29
 STRINGS = {HOST: "host", SYSTEM: "system", VERSION: "version", MACHINE: "machine"}
 
 BUILD_ID_BYTES = 20
@@ -35,6 +36,7 @@ class Features(Record):
     command: tuple[str, ...] = ()
     build_ids: dict[str, str] = field(default_factory=dict)
     events: list[tuple[Attribute, tuple[int, ...]]] = field(default_factory=list)
+    bpf: BpfLines = field(default_factory=BpfLines)
     clock_offset: int | None = None  # nanoseconds to add to times of the recording to get times since 1970
     damaged: list[int] = field(default_factory=list)  # numbers of malformed sections
 
@@ -51,6 +53,10 @@ class Features(Record):
                     self.build_ids.setdefault(name, build_id)
             elif number == EVENTS:
                 self.events = list(described(data, order))
+            elif number == BPF_PROGRAMS:
+                self.bpf.read_programs(data, order)
+            elif number == BPF_TYPES:
+                self.bpf.read_btf(data, order)
             elif number == CLOCK:
                 _, _, wall, clock = struct.unpack_from(order + "IIQQ", data)
                 self.clock_offset = wall - clock

@@ -99,13 +99,23 @@ class Recording:
             if number in self.jit_code:
                 frames[location] = self.jit_code[number].frames(addresses[location])
             elif index in code:
-                frames[location] = code[index]
+                frames[location] = self._with_line(code[index], number, addresses[location])
         self.budget.charge(bounds.MAPPING * len(mappings))
         profile.mappings = list(mappings)
         profile.mapping = column
         profile.put_files_first()
         profile.address = addresses
         profile.frames = frames
+
+    def _with_line(self, chain: Frames, number: int, address: int) -> Frames:
+        """Return the frame of code in the kernel, with its line if it is a BPF program that has lines."""
+        if not self.features.bpf:
+            return chain
+        (frame,) = chain
+        line = self.features.bpf.line(self.records.map_start[number], frame.function, address)
+        if line is None:
+            return chain
+        return (frame._replace(file=line.file, line=line.line, start_line=line.start_line, column=line.column),)
 
     def _mapping(self, number: int, pid: int) -> tuple[Mapping | None, Frames]:
         """Return a map as a mapping of the profile, with its frames if all of its code is one function."""
