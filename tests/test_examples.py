@@ -1,15 +1,20 @@
 """The programs of examples/ do what they say."""
 
+import base64
+import ctypes
+import hashlib
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import whence
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence.gotrace import Event, Version
@@ -117,3 +122,60 @@ def test_the_trace_of_a_goroutine_that_waits_shows_for_how_long(tmp_path: Path) 
     spent, blocks = loaded("go_trace").states(os.fspath(path))
     assert spent == {"runnable": 17, "running": 33, "waiting": 500}
     assert [(one.ticks, one.goroutine) for one in blocks] == [(500, 5)]
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """A wheel with a library that has debug info."""
+    compiled()  # skips without a compiler
+    (tmp_path / "fast.c").write_text(
+        "int twice(int x) { return x * 2; }\nint main_like(int x) { return twice(x) + 1; }\n"
+    )
+    flags = ["-g", "-O1", "-fno-inline", "-shared", "-fPIC", "-Wl,--build-id"]
+    subprocess.run(["gcc", *flags, "fast.c", "-o", "fast.so"], cwd=tmp_path, check=True)
+    path = tmp_path / "fast-1.0-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "fast.so", "pkg/fast.so")
+        archive.writestr("pkg/__init__.py", "")
+        archive.writestr("fast-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr("fast-1.0.dist-info/RECORD", "")
+    return path
+
+
+def test_a_wheel_gets_archives_that_name_its_stripped_modules(wheel: Path, tmp_path: Path) -> None:
+    example = loaded("wheel_archives")
+    assert example.add_archives(wheel, tmp_path / "debug") == ["pkg/fast.so"]
+    installed = tmp_path / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        record = {
+            row.split(",")[0]: row.split(",")[1:] for row in archive.read("fast-1.0.dist-info/RECORD").decode().split()
+        }
+        for name in archive.namelist():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).rstrip(b"=").decode()
+            expected = (
+                ["", ""] if name.endswith("RECORD") else [f"sha256={digest}", str(archive.getinfo(name).file_size)]
+            )
+            assert record[name] == expected
+        archive.extractall(installed)
+    module = installed / "pkg" / "fast.so"
+    with ElfFile.open(module) as elf:
+        assert not elf.has_debug_info
+        assert (tmp_path / "debug" / ".build-id" / elf.build_id[:2] / f"{elf.build_id[2:]}.debug").exists()
+    function = ctypes.CDLL(str(module)).twice
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    with whence.Symbolizer() as symbolizer:
+        (named,) = symbolizer.symbolize(os.getpid(), [address])
+    assert [(frame.function, frame.line) for frame in named.frames] == [("twice", 1)]
+    assert example.add_archives(wheel) == []  # nothing left to strip
+
+
+def test_an_archive_of_another_build_is_not_used(wheel: Path, tmp_path: Path) -> None:
+    module = tmp_path / "fast.so"
+    whence.lidia.create(compiled(), f"{module}.lidia")
+    subprocess.run(["strip", module], check=True)
+    with ElfFile.open(module) as elf:
+        build_id = elf.build_id
+    with whence.Locator() as locator:
+        search = locator.find(build_id=build_id, path=str(module))
+    assert search.path == str(module)
+    assert any("the build-id is" in str(tried) for tried in search.tried)

@@ -3,6 +3,7 @@
     GivenFiles       files that a person named: by build-id; by name if one of the two has no build-id
     ArchiveFolders   BUILD-ID.lidia, ab/cdef.lidia, or any archive with the build-id
     CachedArchives   archives that this machine made or fetched before
+    NearArchives     an archive next to the mapped path: module.so.lidia
     OwnPath          the mapped path, if the build-id is the same or unknown
     BuildIdFolders   DIR/.build-id/ab/cdef.debug
     Servers          debuginfod, if a client was given
@@ -299,6 +300,36 @@ class OwnPath:
                 yield candidate
             else:
                 tried.append(Tried(path, self.how, Outcome.REPLACED, candidate.difference(query)))
+                candidate.close()
+
+
+class NearArchives:
+    """An archive next to the mapped path, with its name and .lidia, as packages ship it: module.so.lidia."""
+
+    how = "next to the file"
+
+    def __init__(self, root: str = "") -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"<NearArchives below {self.root or '/'}>"
+
+    def find(self, query: FileQuery, tried: list[Tried]) -> Iterator[Candidate]:
+        if not query.key or not query.local or FileKind.ARCHIVE not in query.kinds or not query.path.startswith("/"):
+            return
+        for ending in ENDINGS:
+            path = query.path.removesuffix(DELETED_MARK) + ending
+            try:
+                candidate = identify(below(self.root, path) if self.root else path, self.how)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (WhenceError, OSError, ValueError) as error:
+                tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
+                continue
+            if candidate.is_archive and candidate.build_ids and candidate.is_of(query):
+                yield candidate
+            else:
+                tried.append(Tried(path, self.how, Outcome.MISMATCH, candidate.difference(query)))
                 candidate.close()
 
 

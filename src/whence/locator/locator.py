@@ -6,9 +6,10 @@ Sources, in order; everything tried is noted with a code:
     2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive with the build-id
     3. the archive cache             archives that this machine made or fetched before
     4. further sources               stores
-    5. the file's own path           if the build-id matches, or is unknown
-    6. debug folders                 .build-id/ab/cdef.debug, or any file with the build-id
-    7. debuginfod                    if a client was given
+    5. next to the file              an archive with the name of the file and .lidia, if the build-id matches
+    6. the file's own path           if the build-id matches, or is unknown
+    7. debug folders                 .build-id/ab/cdef.debug, or any file with the build-id
+    8. debuginfod                    if a client was given
 
 Unreadable candidates are skipped. A file that a person names to `open` precedes all of them if it has debug info, or
 Go's tables. An ELF file without debug info is completed by its debug file (DebugFiles) from the given files, the debug
@@ -51,6 +52,7 @@ from whence.locate.sources import (
     CachedArchives,
     Candidate,
     GivenFiles,
+    NearArchives,
     OwnPath,
     Servers,
     SymbolServers,
@@ -152,6 +154,8 @@ class Locator(Closing):
             self.sources.append(CachedArchives(self._open_cache))
         self._further = [*options.sources, *map(self._store_source, options.store)]
         self.sources += self._further
+        if options.local:
+            self.sources.append(NearArchives(self.root))
         flat = [folder for folder in self.dirs if folder.removeprefix(self.root) not in DEBUG_DIRS]
         self._fallback: list[FileSource] = [BuildIdFolders((*self.dirs, *build_id_dirs), self.root)]
         self._fallback.append(FolderFiles(flat, BuildIdFolders.how))
@@ -470,10 +474,9 @@ class Locator(Closing):
 
     def _archive_for(self, elf: ObjectFile, demangle: bool | Callable[[str], str]) -> OpenedFile | None:
         """Return an archive of a file without debug info and Go's tables; None if there is no archive, or no need."""
-        has_sources = len(self.sources) > 2 or self.files or self.binary_dirs
-        if elf.has_debug_info or elf.is_go or not elf.build_id or not has_sources:
+        if elf.has_debug_info or elf.is_go or not elf.build_id:
             return None
-        query = FileQuery(elf.build_id, elf.path, (FileKind.ARCHIVE,))
+        query = FileQuery(elf.build_id, os.path.abspath(elf.path) if elf.path else "", (FileKind.ARCHIVE,))
         search = Search(str(query))
         for source in self.sources:
             for candidate in source.find(query, search.tried):
