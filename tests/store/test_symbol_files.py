@@ -18,6 +18,7 @@ from whence.cli import main
 from whence.conversion import convert
 from whence.objects.ids import DebugId
 from whence.objects.opening import open_object
+from whence.objects.pe import PeFile
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
 from whence.store import Store
@@ -89,6 +90,20 @@ def client(tmp_path: Path) -> TestClient:
     with Store(tmp_path / "store") as store:
         store.add(tmp_path / "app.sym")
     return TestClient(make_app(ServerSettings(str(tmp_path / "store"))))
+
+
+def test_pe_files_are_served_by_their_code_id(client: TestClient, tmp_path: Path) -> None:
+    code_id = PeFile.from_bytes(windows()).code_id
+    for spelling in (code_id, code_id.lower(), code_id.upper()):
+        assert client.get(f"/a.exe/{spelling}/a.exe").content == windows()
+        assert client.get(f"/a.exe/{spelling}/a.sym").text.startswith(f"MODULE windows x86_64 {GUID.upper()}1b")
+    assert client.get(f"/a.exe/{code_id[:8]}7777/a.exe").status_code == 404
+    with Store(tmp_path / "store") as store:
+        assert store.build_id_of_code(code_id) == GUID
+        store.remove(GUID)
+        assert store.build_id_of_code(code_id) == ""
+        with pytest.raises(WrongUse):
+            store.build_id_of_code("../../x")
 
 
 def test_paths_of_breakpad_s_clients(client: TestClient) -> None:

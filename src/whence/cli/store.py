@@ -16,7 +16,7 @@ from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, byte_count, existing_store, gibibytes
 from whence.objects.ids import DebugId, same_id
-from whence.store.names import ELF_KINDS, is_id
+from whence.store.names import ELF_KINDS, code_id_of, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -292,14 +292,17 @@ def show(options: Namespace) -> int:
 
 
 def is_identity(word: str) -> bool:
-    """Return True if a word is a build-id or a debug id, in any spelling."""
-    return is_id(same_id(word).lower()) or bool(DebugId.parse(word))
+    """Return True if a word is a build-id, a debug id or the code id of a PE file, in any spelling."""
+    return is_id(same_id(word).lower()) or bool(DebugId.parse(word)) or bool(code_id_of(word))
 
 
 def id_of(store: Store, word: str) -> str:
-    """Return the build-id that a build-id or a debug id means, in any spelling."""
-    debug_id = DebugId.parse(word)
-    return (store.build_id_of(debug_id.breakpad) if debug_id else "") or same_id(word).lower()
+    """Return the build-id that a build-id, a debug id or the code id of a PE file means, in any spelling."""
+    debug_id, code_id = DebugId.parse(word), code_id_of(word)
+    known = store.build_id_of(debug_id.breakpad) if debug_id else ""
+    if code_id:
+        known = store.build_id_of_code(code_id)
+    return known or same_id(word).lower()
 
 
 def described(store: Store, word: str) -> list[Meta]:
@@ -313,8 +316,8 @@ def described(store: Store, word: str) -> list[Meta]:
 
 def show_one(meta: Meta) -> None:
     facts: dict[str, Any] = {
-        "build-id": meta.build_id, "debug id": meta.debug_id, "name": meta.name, "machine": meta.machine,
-        "shared": meta.alt, "note": meta.note,
+        "build-id": meta.build_id, "debug id": meta.debug_id, "code id": meta.code_id, "name": meta.name,
+        "machine": meta.machine, "shared": meta.alt, "note": meta.note,
     }  # fmt: skip
     for name, value in facts.items():
         if value:

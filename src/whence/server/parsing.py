@@ -41,7 +41,7 @@ from whence.profiles.formats import registry as formats
 from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine
 from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
-from whence.store.names import DEBUG_ID, DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id
+from whence.store.names import CODE_ID, DEBUG_ID, DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
 from whence.store.parser import FileParser, ParseSession, stored_files
 from whence.store.quality import Quality, ScanResult, open_scan_of
@@ -273,13 +273,15 @@ def checked_scan(reply: dict[str, Any]) -> ScanResult:
             str(reply["build_id"]), tuple(FileKind(kind) for kind in reply["kinds"]),
             Quality(int(quality["units"]), *(quality[name] is True for name in FLAGS)),
             str(reply["machine"])[:80], str(reply["debug_id"]), str(reply["alt"]),
-            plain(str(reply["name"]))[:LONGEST_NAME],
+            plain(str(reply["name"]))[:LONGEST_NAME], str(reply["code_id"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ParseFailed(MALFORMED) from None
     if not result.kinds or any(build_id and not is_id(build_id) for build_id in (result.build_id, result.alt)):
         raise ParseFailed(MALFORMED)
     if (result.debug_id and not DEBUG_ID.fullmatch(result.debug_id)) or not set(result.kinds) <= {*ELF_KINDS}:
+        raise ParseFailed(MALFORMED)
+    if result.code_id and not CODE_ID.fullmatch(result.code_id):
         raise ParseFailed(MALFORMED)
     return result
 
@@ -407,7 +409,7 @@ class ConfinedService:
         return {
             "build_id": result.build_id, "kinds": [*map(str, result.kinds)], "quality": result.quality.as_json(),
             "machine": result.machine, "debug_id": result.debug_id, "alt": result.alt,
-            "name": result.name,
+            "name": result.name, "code_id": result.code_id,
         }  # fmt: skip
 
     def _check(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

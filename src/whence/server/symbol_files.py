@@ -2,6 +2,7 @@
 
     /NAME/DEBUGID/NAME.sym              the Breakpad symbol file, as minidump-stackwalk and Tecken's clients request it
     /NAME/DEBUGID/NAME                  the file with debug info of a debug id, such as /a.pdb/GUIDAGE/a.pdb
+    /NAME/CODEID/NAME                   a PE file by its time and size, such as /a.dll/6B04A9E25000/a.dll; also .sym
     /ab/cdef.../breakpad                by build-id or debug id: also debuginfo, executable, gsym
 
 A DEBUGID may have any spelling: a UUID, with or without dashes and age. The ID alone identifies a file: names are not
@@ -10,6 +11,7 @@ compared. Breakpad and GSYM files were made when other files were added (`--also
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -20,7 +22,7 @@ from whence._base.errors import WrongUse
 from whence.objects.ids import DebugId, is_hex
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import ascii_of, send
-from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, SYMBOLS, is_id
+from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, SYMBOLS, code_id_of, is_id
 
 if TYPE_CHECKING:
     from whence.locate.search import FileKind
@@ -46,6 +48,8 @@ class SymbolFileEndpoints:
         if is_unified:
             identity = name + identity
         kind = UNIFIED[file] if is_unified else BREAKPAD if file.lower().endswith(SYM) else DEBUGINFO
+        if kind is DEBUGINFO and not is_unified and code_id_of(identity):
+            kind = EXECUTABLE
         self._server.count(request, "symbols")
         if file.endswith("_"):  # clients request a cabinet first, or after the file
             raise Refusal(404, f"{file!r} would be in a cabinet; the server has files as they are")
@@ -66,11 +70,13 @@ class SymbolFileEndpoints:
 
     def _build_id(self, identity: str) -> str:
         """Return the build-id that an ID of a path means; "" for another text."""
-        debug_id = DebugId.parse(identity)
-        try:
-            known = self._server.store.build_id_of(debug_id.breakpad) if debug_id else ""
-        except (WrongUse, OSError):
-            known = ""
+        debug_id, code_id = DebugId.parse(identity), code_id_of(identity)
+        known = ""
+        with suppress(WrongUse, OSError):
+            if debug_id:
+                known = self._server.store.build_id_of(debug_id.breakpad)
+            elif code_id:
+                known = self._server.store.build_id_of_code(code_id)
         folded = identity.lower()
         return known or (folded if is_id(folded) else "")
 

@@ -50,6 +50,7 @@ class Meta(Record):
     archive was made of. `alt` is the build-id of dwz's shared file; `alt_there` is True if the archive includes it.
     `copies` are the keys of copies in the layouts of other programs. `note` is a problem of the archive, or the reason
     why it is missing. `also` are the kinds of symbol files that are made with each archive.
+    `code_id` is that of a PE file, under which symbol servers have it; "" for others.
     """
 
     build_id: str
@@ -65,6 +66,7 @@ class Meta(Record):
     copies: tuple[str, ...] = ()
     note: str = ""
     also: tuple[str, ...] = ()
+    code_id: str = ""
 
     def __repr__(self) -> str:
         return (
@@ -113,6 +115,7 @@ class Meta(Record):
             "copies": list(self.copies),
             "note": self.note,
             "also": list(self.also),
+            "code_id": self.code_id,
         }
 
     def to_bytes(self) -> bytes:
@@ -156,6 +159,7 @@ def read(content: bytes, build_id: str) -> Meta | None:
             _texts(document, "copies"),
             _text(document, "note"),
             tuple(kind for kind in SYMBOLS if str(kind) in _texts(document, "also")),
+            _text(document, "code_id"),
         )
     except (ValueError, RecursionError, MalformedMeta):
         return None

@@ -6,6 +6,7 @@
     buildid/ID/gsym.gz, sym.gz              the same names as GSYM and Breakpad symbol file, on request
     buildid/ID/meta.json                    the description of the files: size, hash, quality, date, origin
     debugid/DEBUGID                         a text: the build-id of this debug id (Breakpad's, Mozilla's)
+    codeid/CODEID                           a text: the build-id of the PE file of this code id
     sources/ID.zip                          source files that the debug info names
     locks/ID                                the lease of the writer that is changing this build-id
     index/base.json, index/log/NAME.json    the rows of `whence store ls`; can be made again from the rest
@@ -35,6 +36,8 @@ HEX = b"0123456789abcdef"
 ID = re.compile(rf"(?:[0-9a-f]{{2}}){{1,{ID_BYTES}}}")
 TENANT = re.compile(r"[0-9A-Za-z!_*'().-]{1,150}")  # valid in Grafana's databases
 DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
+TIME_DIGITS = 8
+CODE_ID = re.compile(r"[0-9A-F]{8}[0-9a-f]{1,8}")  # time and size of a PE file
 
 ARCHIVE, DEBUGINFO, EXECUTABLE = FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE
 ELF_KINDS = (DEBUGINFO, EXECUTABLE)
@@ -43,7 +46,7 @@ KINDS = (DEBUGINFO, EXECUTABLE, ARCHIVE, *SYMBOLS)
 PACKED, GZIPPED = ".zst", ".gz"  # object files; archives and symbol files
 
 MARKER = "whence-store.json"
-FILES, DEBUG_IDS, SOURCES = "buildid/", "debugid/", "sources/"
+FILES, DEBUG_IDS, CODE_IDS, SOURCES = "buildid/", "debugid/", "codeid/", "sources/"
 LOCKS, WANTED, USED, ANNOUNCED = "locks/", "wanted/", "used/", "announced/"
 INDEX, LOG = "index/base.json", "index/log/"
 SYMBOLIZER, GDB = "symbolizer/", ".build-id/"
@@ -121,6 +124,23 @@ def debug_id_key(debug_id: str) -> str:
     if not DEBUG_ID.fullmatch(debug_id):
         raise WrongUse(f"a debug id is 32 uppercase hex digits and an age, not {debug_id[:200]!r}")
     return DEBUG_IDS + debug_id
+
+
+def code_id_of(text: str) -> str:
+    """Return the code id of a PE file, given in any spelling, as stores have it; "" for another text.
+
+    >>> code_id_of("6b04a9e25000"), code_id_of("libc.so.6")
+    ('6B04A9E25000', '')
+    """
+    code_id = text[:TIME_DIGITS].upper() + text[TIME_DIGITS:].lower()
+    return code_id if CODE_ID.fullmatch(code_id) else ""
+
+
+def code_id_key(code_id: str) -> str:
+    """Return the key of the object that maps the code id of a PE file to its build-id. Raises WrongUse."""
+    if not CODE_ID.fullmatch(code_id):
+        raise WrongUse(f"a code id is the time and the size of a PE file in hex, not {code_id[:200]!r}")
+    return CODE_IDS + code_id
 
 
 def is_tenant(tenant: str) -> bool:

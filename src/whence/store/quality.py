@@ -82,7 +82,8 @@ class ScanResult(Record, frozen=True):
     """What an object file holds. `build_id` may be ""; `alt` is the build-id of dwz's shared file, or "".
 
     `debug_id` is in Breakpad's spelling, "" without one. `name` is the library's soname, or the file name of the first
-    unit's source; "" without both.
+    unit's source; "" without both. `code_id` is that of a PE file; "" for others, and if the file's time is zero, which
+    files of different builds have.
     """
 
     build_id: str
@@ -92,6 +93,7 @@ class ScanResult(Record, frozen=True):
     debug_id: str
     alt: str = ""
     name: str = ""
+    code_id: str = ""
 
 
 def build_id_of(path: str | PathLike[str]) -> str:
@@ -134,7 +136,9 @@ def open_scan_of(elf: ObjectFile, finder: DebugFiles, jobs: int | None) -> Itera
         quality = quality_of(producers)
         debug_id = elf.debug_id.breakpad if elf.debug_id else ""
         alt_id, name = alt.build_id if alt else "", name_of(elf, producers)
-        yield ScanResult(elf.build_id, kinds, quality, machine_of(elf), debug_id, alt_id, name), producers
+        code_id = elf.code_id if elf.format == "PE" and elf.code_id[:8].strip("0") else ""
+        result = ScanResult(elf.build_id, kinds, quality, machine_of(elf), debug_id, alt_id, name, code_id)
+        yield result, producers
 
 
 def quality_of(producers: Producers) -> Quality:

@@ -244,7 +244,14 @@ class StoreReader(Closing):
 
     def build_id_of(self, debug_id: str) -> str:
         """Return the build-id of a debug id; "" if it is unknown. Raises WrongUse, OSError."""
-        content = self.objects.read(names.debug_id_key(debug_id), 2 * names.ID_BYTES)
+        return self._id_in(names.debug_id_key(debug_id))
+
+    def build_id_of_code(self, code_id: str) -> str:
+        """Return the build-id of the PE file with a code id; "" if it is unknown. Raises WrongUse, OSError."""
+        return self._id_in(names.code_id_key(code_id))
+
+    def _id_in(self, key: str) -> str:
+        content = self.objects.read(key, 2 * names.ID_BYTES)
         text = content[0].decode("ascii", "replace") if content is not None else ""
         return text if is_id(text) else ""
 

@@ -7,7 +7,7 @@ them leaves a store that answers, and the next writer of the build-id completes 
     2. locks/ID: the lease, which excludes other writers of this build-id
     3. buildid/ID/debuginfo, executable: replaced if the new file is better
     4. buildid/ID/lidia.gz: the archive of the files that exist now; gsym.gz, sym.gz on request
-    5. debugid/DEBUGID, copies in the layouts of other programs
+    5. debugid/DEBUGID, codeid/CODEID, copies in the layouts of other programs
     6. buildid/ID/meta.json: the description of the files
     7. index/log/NAME.json, and the lease is released
 """
@@ -471,6 +471,8 @@ class StoreWriter(StoreReader):
         lease.check()
         if state.debug_id:
             self.objects.create(names.debug_id_key(state.debug_id), state.build_id.encode())
+        if state.code_id:
+            self.objects.create(names.code_id_key(state.code_id), state.build_id.encode())
         state.revision = state.next_revision()
         self.objects.put(meta_key(state.build_id), state.to_bytes())
         self.index.write([IndexRow.of(state)])
@@ -507,6 +509,8 @@ class StoreWriter(StoreReader):
                 self.objects.delete(key)
         if described is not None and names.DEBUG_ID.fullmatch(described.debug_id):
             self.objects.delete(names.debug_id_key(described.debug_id))
+        if described is not None and names.CODE_ID.fullmatch(described.code_id):
+            self.objects.delete(names.code_id_key(described.code_id))
         self.objects.delete(names.sources_key(build_id))
         self.objects.delete(names.used_key(build_id))
         self._used.pop(build_id, None)
@@ -557,6 +561,7 @@ def describe(state: Meta, result: ScanResult) -> None:
     """Add the result of a scan to the description of a build-id."""
     state.machine = result.machine
     state.debug_id = result.debug_id or DebugId.of_build_id(state.build_id).breakpad
+    state.code_id = result.code_id or state.code_id
     if result.alt:
         state.alt = result.alt if is_id(result.alt) else ""
 
