@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from itertools import islice
 
 from whence._base.errors import WrongUse
@@ -126,6 +125,8 @@ def _put(values: dict[str, Any], name: str, value: Any) -> None:
     """Set a field by one of its names; values of a field with several are added."""
     field = OTHER_NAMES.get(name, name)
     if field not in LocatorOptions._fields:
+        from difflib import get_close_matches  # only a mistake needs it
+
         similar = get_close_matches(name, [*LocatorOptions._fields, *OTHER_NAMES], 1)
         known = ", ".join(name for name in LocatorOptions._fields)
         hint = f"did you mean {similar[0]}?" if similar else f"a Locator has {known}"

@@ -9,7 +9,6 @@ from whence._base.errors import ObjectError, cut_off, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
-from whence.objects.elf.compress import FILE_SLACK, size_budget, zdebug_stream
 from whence.objects.elf.segments import Segment, Translation, image_base
 from whence.objects.elf.symbols import Symbols, read_symbols
 from whence.objects.interface import ObjectFile
@@ -126,6 +125,8 @@ class MappedObject(ObjectFile):
         """
         if not section.compressed or not section.in_file or not section.size:
             return None
+        from whence.objects.elf.compress import FILE_SLACK, size_budget, zdebug_stream  # few files are compressed
+
         with naming(self.path):
             stream = zdebug_stream(self.stored(section), section.part)
             with self._lock:
