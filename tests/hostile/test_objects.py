@@ -1,4 +1,4 @@
-"""Mach-O, PE and WebAssembly files whose counts and offsets ask for more than the files have."""
+"""Object files and symbol files whose counts, offsets and sizes lie."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests.forge import macho, pe, wasm
 from tests.forge.lines import uleb
 from tests.hostile.bounds import bounded
+from tests.hostile.inputs import objects
 from whence._base.errors import ObjectError
 from whence.objects.macho import MachoFile, layout
 from whence.objects.opening import object_of_bytes
@@ -32,6 +33,41 @@ def read(data: bytes) -> list[str]:
 def problems_of(data: bytes) -> str:
     outcome = bounded(read, data, stored=len(data), seconds=2, megabytes=100)
     return "\n".join(outcome.answer)
+
+
+def read_damaged(name: str) -> tuple[dict[str, int], int, int]:
+    """Read a file with each kind of damage; return how many there are of each, how many are refused, and have names."""
+    data, numbers = objects.inputs()[name]
+    kinds: dict[str, int] = {}
+    refused = named = 0
+    for kind, bad in objects.damaged(data, numbers):
+        kinds[kind] = kinds.get(kind, 0) + 1
+        architecture = "x86_64" if name == "fat file" else ""
+        try:
+            with (
+                MachoFile.in_data(memoryview(bad), architecture) if architecture else object_of_bytes(bad) as file,
+                Producers(file) as producers,
+            ):
+                table = producers.ranges()
+                _ = file.linked_objects, file.function_starts, file.details, file.segments
+                assert sum(table.length) < 1 << 66
+                assert all(table.strings.raw(function) is not None for function in table.function)
+                named += len(table) > 0
+        except ObjectError:
+            refused += 1
+    return kinds, refused, named
+
+
+@pytest.mark.parametrize("name", objects.inputs())
+def test_21_kinds_of_damage_are_errors_or_leave_names(name: str) -> None:
+    data, numbers = objects.inputs()[name]
+    outcome = bounded(read_damaged, name, stored=len(data), seconds=6, megabytes=120, name=f"damage: {name}")
+    assert outcome.error == ""
+    kinds, refused, named = outcome.answer
+    assert len(kinds) == 21
+    assert sum(kinds.values()) == 7 * len(numbers)
+    assert refused < sum(kinds.values())
+    assert named > sum(kinds.values()) // 4
 
 
 def test_counts_of_a_module_that_has_nothing_end_at_once() -> None:

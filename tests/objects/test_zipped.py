@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,34 @@ def test_files_of_other_formats_are_read_too(tmp_path: Path) -> None:
         archive.writestr("app", macho.forge([macho.text()]))
     with open_object(f"{path}!/app") as file:
         assert isinstance(file, MachoFile)
+
+
+def shared_bomb(path: Path) -> None:
+    """A zip file with 1,000 libraries of 40 MiB, which are all the same compressed bytes."""
+    content = zlib.compress(library("ee" * 20) + bytes(40 << 20), 9)[2:-4]
+    crc = zlib.crc32(library("ee" * 20) + bytes(40 << 20))
+    size = len(library("ee" * 20)) + (40 << 20)
+    local = struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 8, 0, 0, crc, len(content), size, 4, 0) + b"a.so" + content
+    rows = b""
+    for number in range(1000):
+        name = f"lib/{number}.so".encode()
+        rows += struct.pack(
+            "<4sHHHHHHIIIHHHHHII", b"PK\1\2", 20, 20, 0, 8, 0, 0, crc, len(content), size, len(name), 0, 0, 0, 0, 0, 0
+        ) + name  # fmt: skip
+    end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1000, 1000, len(rows), len(local), 0)
+    path.write_bytes(local + rows + end)
+
+
+def given_build_ids(path: str) -> list[str]:
+    with Locator(binaries=path) as locator:
+        return locator.build_ids_with("ee")
+
+
+def test_the_libraries_of_a_given_zip_file_share_one_bound(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.apk"
+    shared_bomb(path)
+    outcome = bounded(given_build_ids, str(path), stored=path.stat().st_size, seconds=3, megabytes=200)
+    assert outcome.answer == ["ee" * 20]
 
 
 def test_an_entry_larger_than_the_zip_file_justifies_is_refused(tmp_path: Path) -> None:

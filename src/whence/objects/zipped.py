@@ -69,13 +69,23 @@ def with_libraries(paths: Iterable[str]) -> Iterator[str]:
 
 
 def libraries_in(path: str) -> list[str]:
-    """Return the names of the libraries in a zip file; [] for other files. Raises OSError, ElfError."""
-    with open_regular(path, ElfError) as (descriptor, _):
+    """Return the names of the libraries in a zip file; [] for other files. Raises OSError, ElfError.
+
+    Libraries that would decompress to more than the bound of one, together with those before them, are left out: they
+    are all opened at once.
+    """
+    with open_regular(path, ElfError) as (descriptor, size):
         if os.read(descriptor, len(MAGIC)) != MAGIC:
             return []
         with opened(descriptor) as archive:
-            names = [info.filename for info in archive.infolist() if info.filename.endswith(LIBRARY)]
-        return names[:LIBRARIES]
+            infos = [info for info in archive.infolist() if info.filename.endswith(LIBRARY)]
+        names, left = [], RATIO * size + ALLOWANCE
+        for info in infos[:LIBRARIES]:
+            needed = 0 if info.compress_type == STORED else info.file_size
+            if needed <= left:
+                left -= needed
+                names.append(info.filename)
+        return names
 
 
 def entry_at(path: str, file_offset: int) -> tuple[str, int]:
