@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from whence._base.closing import CheckedClosing
 from whence._base.cores import share
 from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
@@ -33,7 +34,6 @@ from whence.ranges.merge import merge
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from whence._base.reasons import Reason
     from whence.dwarf.info import DebugInfo
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from whence.pdb import PdbDebugInfo
 
 
-class Producers:
+class Producers(CheckedClosing):
     """The sources of names of one object file.
 
     Args:
@@ -333,18 +333,6 @@ class Producers:
         self.strings = StringSpace()
         for file in self._opened:
             file.close()
-
-    def __enter__(self) -> Producers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None or isinstance(error, (WhenceError, OSError)):
-                self.check()
-        finally:
-            self.close()
 
     def all_problems(self) -> Iterable[str]:
         """Return descriptions of damaged parts that were skipped, each once."""

@@ -72,6 +72,16 @@ cdef inline void store_number(unsigned char* at, int size, bint big, uint64 valu
         value >>= 8
 
 
+cdef inline bint add_number(
+    unsigned char* data, uint64 size, uint64 offset, int width, bint big, uint64 value
+) noexcept nogil:
+    """Add to the number of `width` bytes at an offset, modulo its bits. False if it is not inside of `data`."""
+    if offset >= size or <uint64>width > size - offset:
+        return False
+    store_number(data + offset, width, big, number(data + offset, width, big) + value)
+    return True
+
+
 cdef inline uint64 uleb(const unsigned char* data, uint64* at, uint64 end) noexcept nogil:
     """Read the ULEB128 number at data[at[0]], modulo 2^64, and move at[0] to its end.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from whence._base.errors import WhenceError
+from whence._base.closing import CheckedClosing
 from whence._base.forks import cached_property
 from whence._base.mapped import checked
 from whence.objects.ids import DebugId
@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
-    from types import TracebackType
-    from typing import Self
 
     from whence._base.errors import ObjectError
     from whence._base.window import ByteOrder
@@ -36,7 +34,7 @@ DWARF_SECTIONS = (
 GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 
 
-class ObjectFile(ABC):
+class ObjectFile(CheckedClosing, ABC):
     """An object file: a program, a library, a file with debug info, or the input of a linker.
 
     Damaged tables are empty and listed in `problems`; reading a damaged section raises ObjectError. Files are safe to
@@ -259,7 +257,7 @@ class ObjectFile(ABC):
         """Return the file with further symbols that this file contains. Raises ObjectError."""
         return None
 
-    def prepare(self) -> None:  # noqa: B027  # most formats import nothing later
+    def prepare(self) -> None:  # most formats import nothing later
         """Import what reading the file imports later: a child that is forked during an import waits forever for it."""
 
     @abstractmethod
@@ -276,19 +274,6 @@ class ObjectFile(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ObjectError if the file was cut or overwritten since it was opened."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Check that the file did not change, unless another error is raised, and close it."""
-        try:
-            if error is None or isinstance(error, (WhenceError, OSError)):
-                self.check()
-        finally:
-            self.close()
 
     @abstractmethod
     def close(self) -> None:

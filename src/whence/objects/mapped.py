@@ -107,7 +107,11 @@ class MappedObject(ObjectFile):
         with self.reading():
             stream = self.stream(section)
             content = self.stored(section) if stream is None else stream.run()
-            return self._contents.setdefault(section.index, content)
+            return self._contents.setdefault(section.index, self.relocated(section, content))
+
+    def relocated(self, section: ObjectSection, content: memoryview) -> memoryview:
+        """Return a section's bytes with its relocations applied, in the input of a linker."""
+        return content
 
     def stored(self, section: ObjectSection) -> memoryview:
         """Return a section's bytes as stored. Raises ObjectError if they are not all in the file."""
@@ -136,7 +140,8 @@ class MappedObject(ObjectFile):
             return stream
 
     def keep(self, section: ObjectSection, content: memoryview) -> None:
-        self._contents.setdefault(section.index, content)
+        with self.reading():
+            self._contents.setdefault(section.index, self.relocated(section, content))
 
     def release(self, name: str) -> None:
         section = self.section(name)

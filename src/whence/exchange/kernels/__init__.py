@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.ranges: one file per state machine or section of the standard."""
+"""The compiled hot loops of whence.exchange: one file per format."""
 
 from whence.kernels import __path__
 

@@ -1,31 +1,21 @@
 # The columns that breakpad.py reads records into, and the bytes that it writes them to.
 
+from whence.exchange.kernels.groups cimport FunctionGroups
 from whence.kernels.columns cimport Column
 from whence.kernels.vector cimport Bytes
 
 cdef enum:
     MOST_NESTING = 255  # of inlined calls
 
-cdef class BreakpadRecords:
-    cdef readonly Column vaddr  # of scopes: functions and inlined calls
-    cdef readonly Column end
-    cdef readonly Column depth
-    cdef readonly Column name  # a function's name, as an offset; an inlined call's origin, as a number
-    cdef readonly Column call_file  # a number of FILE
-    cdef readonly Column call_line
-    cdef readonly Column scope_ends
-    cdef readonly Column row_vaddr
-    cdef readonly Column row_file  # a number of FILE, or NO_NUMBER for code without a row
-    cdef readonly Column row_line
-    cdef readonly Column row_ends
+cdef class BreakpadRecords(FunctionGroups):
+    # A function's `name` is an offset, that of an inlined call the number of its origin. Files are numbers of FILE, or
+    # NO_NUMBER for code without a row.
     cdef readonly Column file_number
     cdef readonly Column file_name  # an offset
     cdef readonly Column origin_number
     cdef readonly Column origin_name
     cdef readonly Column public_vaddr
     cdef readonly Column public_name
-    cdef readonly Py_ssize_t damaged
-    cdef readonly Py_ssize_t first_damaged  # offset in the file; -1 for none
     cdef unsigned char* _data
     cdef Py_ssize_t _size
     cdef Py_ssize_t _position
@@ -36,18 +26,12 @@ cdef class BreakpadRecords:
     cdef bint _has_function
     cdef bint _has_rows
     cdef unsigned int _level
-    cdef bint _failed
 
     cdef bint _word(self, const char* word, Py_ssize_t size) noexcept nogil
     cdef bint _hex(self, unsigned long long* value) noexcept nogil
     cdef bint _decimal(self, unsigned long long* value) noexcept nogil
     cdef Py_ssize_t _text(self) noexcept nogil
     cdef void _end_function(self) noexcept nogil
-    cdef bint _put_row(self, unsigned long long vaddr, unsigned int file, unsigned int line) noexcept nogil
-    cdef bint _put_scope(
-        self, unsigned long long vaddr, unsigned long long end, unsigned int depth, unsigned long long name,
-        unsigned int file, unsigned int line
-    ) noexcept nogil
     cdef bint _func(self) noexcept nogil
     cdef bint _inline(self) noexcept nogil
     cdef bint _row(self) noexcept nogil

@@ -9,9 +9,10 @@ from cython.cimports.cpython.buffer import PyBuffer_FillInfo
 from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.string import memchr, memcmp, memcpy
 from cython.cimports.whence.exchange.kernels.breakpad import MOST_NESTING
+from cython.cimports.whence.exchange.kernels.groups import FunctionGroups
 from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
-from cython.cimports.whence.kernels.columns import Column, append_u32, append_u64
+from cython.cimports.whence.kernels.columns import Column, append_u64
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import release, reserve
 
@@ -27,18 +28,13 @@ RETURN = cython.declare(cython.uchar, 13)
 
 @cython.final
 @cython.cclass
-class BreakpadRecords:
-    """Reads records into the columns of Scopes and Rows, a group for each function, and of files and symbols."""
+class BreakpadRecords(FunctionGroups):
+    """Reads records into the columns of functions, and of files and symbols."""
 
     def __cinit__(self):
-        self.vaddr, self.end, self.depth = Column("Q"), Column("Q"), Column("I")
-        self.name, self.call_file, self.call_line = Column("Q"), Column("I"), Column("I")
-        self.scope_ends, self.row_ends = Column("I"), Column("I")
-        self.row_vaddr, self.row_file, self.row_line = Column("Q"), Column("I"), Column("I")
         self.file_number, self.file_name = Column("Q"), Column("Q")
         self.origin_number, self.origin_name = Column("Q"), Column("Q")
         self.public_vaddr, self.public_name = Column("Q"), Column("Q")
-        self.first_damaged = -1
 
     def _word(self, word, size):
         """Move past a word, if the line has it here."""
@@ -95,42 +91,10 @@ class BreakpadRecords:
     def _end_function(self):
         if not self._has_function:
             return
-        if self._has_rows and self._row_end < self._function_end and not self._put_row(self._row_end, NONE, 0):
+        if self._has_rows and self._row_end < self._function_end and not self.put_row(self._row_end, NONE, 0):
             return
-        if not (self.scope_ends.reserve(1) and self.row_ends.reserve(1)):
-            self._failed = True
-            return
-        append_u32(self.scope_ends, cython.cast(cython.uint, self.vaddr.vector.count))
-        append_u32(self.row_ends, cython.cast(cython.uint, self.row_vaddr.vector.count))
+        self.end_group()
         self._has_function = False
-
-    def _put_row(self, vaddr, file, line):
-        if not (self.row_vaddr.reserve(1) and self.row_file.reserve(1) and self.row_line.reserve(1)):
-            self._failed = True
-            return False
-        append_u64(self.row_vaddr, vaddr)
-        append_u32(self.row_file, file)
-        append_u32(self.row_line, line)
-        return True
-
-    def _put_scope(self, vaddr, end, depth, name, file, line):
-        if not (
-            self.vaddr.reserve(1)
-            and self.end.reserve(1)
-            and self.depth.reserve(1)
-            and self.name.reserve(1)
-            and self.call_file.reserve(1)
-            and self.call_line.reserve(1)
-        ):
-            self._failed = True
-            return False
-        append_u64(self.vaddr, vaddr)
-        append_u64(self.end, end)
-        append_u32(self.depth, depth)
-        append_u64(self.name, name)
-        append_u32(self.call_file, file)
-        append_u32(self.call_line, line)
-        return True
 
     def _func(self):
         """Read FUNC [m] address size parameter-size name."""
@@ -154,7 +118,7 @@ class BreakpadRecords:
         self._has_function = True
         self._has_rows = False
         self._level = 0
-        return self._put_scope(vaddr, end, 0, self._text(), NONE, 0)
+        return self.put_scope(vaddr, end, 0, self._text(), NONE, 0)
 
     def _inline(self):
         """Read INLINE depth call-line call-file origin, and pairs of address and size."""
@@ -182,7 +146,7 @@ class BreakpadRecords:
                 end: cython.ulonglong = self._function_end
                 if size < end - vaddr:
                     end = vaddr + size
-                if not self._put_scope(
+                if not self.put_scope(
                     vaddr,
                     end,
                     cython.cast(cython.uint, level) + 1,
@@ -215,11 +179,11 @@ class BreakpadRecords:
             return False
         if size == 0:
             return True
-        if self._has_rows and vaddr > self._row_end and not self._put_row(self._row_end, NONE, 0):
+        if self._has_rows and vaddr > self._row_end and not self.put_row(self._row_end, NONE, 0):
             return False
         self._has_rows = True
         self._row_end = vaddr + size if size < self._function_end - vaddr else self._function_end
-        return self._put_row(vaddr, cython.cast(cython.uint, file), cython.cast(cython.uint, line))
+        return self.put_row(vaddr, cython.cast(cython.uint, file), cython.cast(cython.uint, line))
 
     def _public(self):
         """Read PUBLIC [m] address parameter-size name."""
@@ -292,9 +256,7 @@ class BreakpadRecords:
                 while self._end > start and (self._data[self._end - 1] == RETURN or self._data[self._end - 1] == SPACE):
                     self._end -= 1
                 if self._end > start and (self._end - start > LONGEST_LINE or not self._record()):
-                    self.damaged += 1
-                    if self.first_damaged < 0:
-                        self.first_damaged = start
+                    self.note_damage(start)
                 start = following
             self._end_function()
         if self._failed:

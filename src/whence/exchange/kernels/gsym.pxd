@@ -1,5 +1,6 @@
 # The columns that gsym.py reads functions into, and the bytes that it writes them to.
 
+from whence.exchange.kernels.groups cimport FunctionGroups
 from whence.kernels.columns cimport Column
 from whence.kernels.vector cimport Bytes
 
@@ -29,28 +30,12 @@ cdef struct GsymSource:
     unsigned long long names_size
     unsigned long long files
 
-cdef class GsymFunctions:
-    cdef readonly Column vaddr
-    cdef readonly Column end
-    cdef readonly Column depth
-    cdef readonly Column name  # an offset in the strings
-    cdef readonly Column call_file  # an index of the files
-    cdef readonly Column call_line
-    cdef readonly Column scope_ends
-    cdef readonly Column row_vaddr
-    cdef readonly Column row_file
-    cdef readonly Column row_line
-    cdef readonly Column row_ends
-    cdef readonly Py_ssize_t damaged
-    cdef readonly Py_ssize_t first_damaged  # offset in the file; -1 for none
+cdef class GsymFunctions(FunctionGroups):
+    # Names are offsets in the strings, files indexes of the files.
     cdef readonly Py_ssize_t folded  # functions with further names of the same code
     cdef GsymSource _source
-    cdef bint _failed
 
-    cdef bint _scope(
-        self, unsigned long long vaddr, unsigned long long end, unsigned int depth, unsigned long long name,
-        unsigned long long file, unsigned long long line
-    ) noexcept nogil
+    cdef unsigned int _file(self, unsigned long long file) noexcept nogil
     cdef bint _function(self, unsigned long long start, unsigned long long next, unsigned long long info) noexcept nogil
     cdef bint _lines(
         self, unsigned long long start, unsigned long long end, unsigned long long offset, unsigned long long stop

@@ -7,6 +7,7 @@ inlined calls a tree, whose addresses are relative to the first range of the cal
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_FillInfo
 from cython.cimports.libc.limits import UINT_MAX
+from cython.cimports.whence.exchange.kernels.groups import FunctionGroups
 from cython.cimports.whence.exchange.kernels.gsym import (
     BYTES_ALLOWANCE,
     INFO_END,
@@ -24,7 +25,7 @@ from cython.cimports.whence.exchange.kernels.gsym import (
 )
 from cython.cimports.whence.kernels.bytes import number, put_uleb, sleb, u32, uleb
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
-from cython.cimports.whence.kernels.columns import Column, append_u32, append_u64
+from cython.cimports.whence.kernels.columns import Column, append_u64
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import release, reserve
 
@@ -35,37 +36,23 @@ MOST_CALL = cython.declare(cython.Py_ssize_t, 64)  # bytes of an inlined call
 MOST_FUNCTION = cython.declare(cython.Py_ssize_t, 128)  # bytes of the rest of a function
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def line_number(line: cython.ulonglong) -> cython.uint:
+    """Return a line, 0 for one that is too large."""
+    return cython.cast(cython.uint, line) if line <= UINT_MAX else 0
+
+
 @cython.final
 @cython.cclass
-class GsymFunctions:
-    """Reads functions into the columns of Scopes and Rows, a group for each function."""
+class GsymFunctions(FunctionGroups):
+    """Reads functions into their columns."""
 
-    def __cinit__(self):
-        self.vaddr, self.end, self.depth = Column("Q"), Column("Q"), Column("I")
-        self.name, self.call_file, self.call_line = Column("Q"), Column("I"), Column("I")
-        self.scope_ends, self.row_ends = Column("I"), Column("I")
-        self.row_vaddr, self.row_file, self.row_line = Column("Q"), Column("I"), Column("I")
-        self.first_damaged = -1
-
-    def _scope(self, vaddr, end, depth, name, file, line):
-        """Append a scope. False if memory runs out."""
-        if not (
-            self.vaddr.reserve(1)
-            and self.end.reserve(1)
-            and self.depth.reserve(1)
-            and self.name.reserve(1)
-            and self.call_file.reserve(1)
-            and self.call_line.reserve(1)
-        ):
-            self._failed = True
-            return False
-        append_u64(self.vaddr, vaddr)
-        append_u64(self.end, end)
-        append_u32(self.depth, depth)
-        append_u64(self.name, name if name < self._source.names_size else 0)
-        append_u32(self.call_file, cython.cast(cython.uint, file) if file < self._source.files else 0)
-        append_u32(self.call_line, cython.cast(cython.uint, line) if line <= UINT_MAX else 0)
-        return True
+    def _file(self, file):
+        """Return the index of a file, 0 for one that the file does not have."""
+        return cython.cast(cython.uint, file) if file < self._source.files else 0
 
     def _lines(self, start, end, offset, stop):
         """Read the line table in bytes [offset, stop) of a function at [start, end). False if it is malformed."""
@@ -102,12 +89,8 @@ class GsymFunctions:
             if step >= end - vaddr:
                 return True  # rows after the end of the function name no code
             vaddr += step
-            if not (self.row_vaddr.reserve(1) and self.row_file.reserve(1) and self.row_line.reserve(1)):
-                self._failed = True
+            if not self.put_row(vaddr, self._file(file), line_number(line)):
                 return True
-            append_u64(self.row_vaddr, vaddr)
-            append_u32(self.row_file, cython.cast(cython.uint, file) if file < self._source.files else 0)
-            append_u32(self.row_line, cython.cast(cython.uint, line) if line <= UINT_MAX else 0)
         return False
 
     def _inlined(self, start, end, offset, stop):
@@ -139,7 +122,7 @@ class GsymFunctions:
                     low = vaddr
                 if depth and start <= vaddr < end:
                     limit: cython.ulonglong = vaddr + size if size < end - vaddr else end
-                    if size and not self._scope(vaddr, limit, cython.cast(cython.uint, depth), 0, 0, 0):
+                    if size and not self.put_scope(vaddr, limit, cython.cast(cython.uint, depth), 0, 0, 0):
                         return True
                 index += 1
             if offset >= stop or stop - offset < 1 + width:
@@ -156,12 +139,8 @@ class GsymFunctions:
                 cython.cast(cython.p_ulonglong, self.name.vector.items)[scope] = (
                     name if name < self._source.names_size else 0
                 )
-                cython.cast(cython.p_uint, self.call_file.vector.items)[scope] = (
-                    cython.cast(cython.uint, file) if file < self._source.files else 0
-                )
-                cython.cast(cython.p_uint, self.call_line.vector.items)[scope] = (
-                    cython.cast(cython.uint, line) if line <= UINT_MAX else 0
-                )
+                cython.cast(cython.p_uint, self.call_file.vector.items)[scope] = self._file(file)
+                cython.cast(cython.p_uint, self.call_line.vector.items)[scope] = line_number(line)
             if has_calls:
                 depth += 1
                 if depth >= MOST_DEPTH:
@@ -187,7 +166,7 @@ class GsymFunctions:
             end = next  # the next function wins
         if name == 0 or name >= self._source.names_size:
             return False
-        if not self._scope(start, end, 0, name, 0, 0):
+        if not self.put_scope(start, end, 0, name, 0, 0):
             return True
         offset: cython.ulonglong = info + head
         while True:
@@ -264,15 +243,10 @@ class GsymFunctions:
                 left -= 2 * rows + 8 * scopes + 8
                 handle_signals(cython.address(work), 8 * (rows + scopes) + 8)
                 if not good:
-                    self.damaged += 1
-                    if self.first_damaged < 0:
-                        self.first_damaged = cython.cast(cython.Py_ssize_t, min(info, self._source.size))
-                if not (self.scope_ends.reserve(1) and self.row_ends.reserve(1)):
-                    self._failed = True
+                    self.note_damage(cython.cast(cython.Py_ssize_t, min(info, self._source.size)))
+                self.end_group()
                 if self._failed:
                     break
-                append_u32(self.scope_ends, cython.cast(cython.uint, self.vaddr.vector.count))
-                append_u32(self.row_ends, cython.cast(cython.uint, self.row_vaddr.vector.count))
         if self._failed:
             raise MemoryError
 

@@ -42,7 +42,6 @@ class MachoFile(MappedObject):
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
         super().__init__(data, path, mapped, start)
-        self._relocated_contents: dict[int, memoryview] = {}
         with naming(path):
             self.header = read_header(self.data)
             self.bits, self.order = self.header.bits, self.header.order
@@ -81,10 +80,6 @@ class MachoFile(MappedObject):
         if architecture not in ("", file.architecture):
             raise MachoError("", None, f"the architecture is {file.architecture}, expected {architecture}", path=path)
         return file
-
-    def close(self) -> None:
-        self._relocated_contents.clear()
-        super().close()
 
     @property
     def architecture(self) -> str:
@@ -154,17 +149,10 @@ class MachoFile(MappedObject):
             self.check()
             return objects
 
-    def content(self, section: ObjectSection | str) -> memoryview:
-        """Return a section's bytes; in the input of a linker, debug info with the addresses of symbols added."""
-        named = self.section(section) if isinstance(section, str) else section
-        if self.header.type != layout.MH_OBJECT or not isinstance(named, MachoSection) or named.allocated:
-            return super().content(section)
-        content = self._relocated_contents.get(named.index)
-        if content is None:
-            content = self._relocated_contents.setdefault(named.index, self._relocated(named, super().content(named)))
-        return content
-
-    def _relocated(self, section: MachoSection, content: memoryview) -> memoryview:
+    def relocated(self, section: ObjectSection, content: memoryview) -> memoryview:
+        """Return debug info of the input of a linker with the addresses of symbols added."""
+        if self.header.type != layout.MH_OBJECT or not isinstance(section, MachoSection) or section.allocated:
+            return content
         offset, count = section.relocations
         size = count * layout.RELOCATION_SIZE
         if not count or offset + size > self.size:

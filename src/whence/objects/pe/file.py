@@ -46,7 +46,6 @@ class PeFile(MappedObject):
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
         super().__init__(data, path, mapped, start)
-        self._relocated_contents: dict[int, memoryview] = {}
         with naming(path):
             self.header = read_header(self.data)
             self.bits = self.header.bits
@@ -157,19 +156,10 @@ class PeFile(MappedObject):
         with self.reading():
             return read_function_starts(self.data, self.header, self._sections)
 
-    def content(self, section: ObjectSection | str) -> memoryview:
-        """Return a section's bytes; debug info of an object file with its relocations applied."""
-        named = self.section(section) if isinstance(section, str) else section
-        if not isinstance(named, PeSection) or named.allocated or not named.relocations[1]:
-            return super().content(section)
-        content = self._relocated_contents.get(named.index)
-        if content is None:
-            with self.reading():
-                content = self._relocated(named, super().content(named))
-            content = self._relocated_contents.setdefault(named.index, content)
-        return content
-
-    def _relocated(self, section: PeSection, content: memoryview) -> memoryview:
+    def relocated(self, section: ObjectSection, content: memoryview) -> memoryview:
+        """Return debug info of an object file with its relocations applied."""
+        if not isinstance(section, PeSection) or section.allocated or not section.relocations[1]:
+            return content
         offset, count = section.relocations
         size = count * layout.RELOCATION_SIZE
         if offset + size > self.size:
@@ -204,6 +194,5 @@ class PeFile(MappedObject):
             return read_exports(self.data, self.header, self._sections, self.function_starts)
 
     def close(self) -> None:
-        self._relocated_contents.clear()
         self.__dict__.pop("_exports", None)
         super().close()

@@ -1,7 +1,7 @@
 """Kernel: Mach-O's symbol table: defined symbols as columns, the debug map, relocations against symbols."""
 
 import cython
-from cython.cimports.whence.kernels.bytes import number, store_number, u16, u32
+from cython.cimports.whence.kernels.bytes import add_number, number, u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
@@ -152,6 +152,8 @@ def relocate(
     symbol_count: cython.Py_ssize_t = table.shape[0] // size
     index: cython.Py_ssize_t
     changed: cython.Py_ssize_t = 0
+    size_of_content: cython.Py_ssize_t = content.shape[0]
+    start: cython.p_uchar = cython.address(content[0]) if size_of_content else cython.NULL
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(count):
@@ -167,12 +169,8 @@ def relocate(
             type_of: cython.uint = flags & 15 if big else flags >> 4
             if offset & SCATTERED or relative or not external or type_of or width < 4 or symbol >= symbol_count:
                 continue
-            if offset >= content.shape[0] or width > content.shape[0] - offset:
-                continue
-            target: cython.p_uchar = cython.address(content[offset])
             value: cython.ulonglong = number(
                 cython.address(table[cython.cast(cython.Py_ssize_t, symbol) * size + 8]), 8 if wide else 4, big
             )
-            store_number(target, width, big, number(target, width, big) + value)
-            changed += 1
+            changed += add_number(start, size_of_content, offset, width, big, value)
     return changed

@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.kernels.bytes import number, store_number, u16, u32
+from cython.cimports.whence.kernels.bytes import add_number, u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
@@ -121,6 +121,8 @@ def relocate(
     count: cython.Py_ssize_t = relocations.shape[0] // RELOCATION
     index: cython.Py_ssize_t
     applied: cython.Py_ssize_t = 0
+    size_of_content: cython.Py_ssize_t = content.shape[0]
+    start: cython.p_uchar = cython.address(content[0]) if size_of_content else cython.NULL
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(count):
@@ -132,7 +134,7 @@ def relocate(
             if kind >= operations.shape[0] or symbol >= symbols:
                 continue
             width: cython.uint = operations[kind] & WIDTH
-            if width == 0 or offset >= content.shape[0] or width > content.shape[0] - offset:
+            if width == 0:
                 continue
             entry: cython.pointer[cython.const[cython.uchar]] = cython.address(
                 table[cython.cast(cython.Py_ssize_t, symbol) * size]
@@ -141,7 +143,5 @@ def relocate(
             number_of: cython.uint = section_of(entry, big)
             if not operations[kind] & IN_SECTION and number_of < vaddrs.shape[0]:
                 value += vaddrs[number_of]
-            target: cython.p_uchar = cython.address(content[offset])
-            store_number(target, width, False, number(target, width, False) + value)
-            applied += 1
+            applied += add_number(start, size_of_content, offset, width, False, value)
     return applied
