@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.forge.minidump import MAPS, Dump, Module, Thread, context, elf_id
+from tests.forge.minidump import MAPS, Dump, Module, Thread, context, elf_id, rsds
 from tests.forge.mutations import mutated
 from tests.helpers.live import compiled
 from whence._base.errors import DwarfError, WhenceError
+from whence.dumps import minidump_layout as layout
 from whence.exchange.stack_cfi import stack_records
 from whence.objects.breakpad import BreakpadFile
 from whence.objects.elf import ElfFile
+from whence.objects.machines import EM_AARCH64
 from whence.symbolize import Core, Symbolizer
 from whence.unwind import End
 from whence.unwind.cfi import CallFrames, Cfa, How, Rule
@@ -91,6 +93,22 @@ def test_rows_of_a_program_survive_both_ways(tmp_path: Path) -> None:
                 assert [(row.start, row.cfa) for row in other.rows] == [(row.start, row.cfa) for row in fde.rows]
                 compared += 1
     assert compared > 3
+
+
+def test_signatures_of_return_addresses_of_arm64e_are_removed(tmp_path: Path) -> None:
+    module = MODULE.replace("Linux x86_64", "mac arm64e")
+    records = "STACK CFI INIT 1000 80 .cfa: sp 16 + .ra: .cfa -8 + ^ x29: .cfa -16 + ^\n"
+    (tmp_path / "app.sym").write_text(module + "FUNC 1000 30 0 inner\nFUNC 1040 10 0 outer\n" + records)
+    signature = 0xAB2A_8000_0000_0000  # in bit 47, too, which is a bit of addresses on Linux
+    stack = struct.pack("<QQQQ", 0x70030, signature | 0x11048, 0, 0)
+    thread = Thread(5, context({"pc": 0x11010, "sp": 0x70000}, EM_AARCH64), 0x70000, stack)
+    identity = "67452301AB89EFCD0123456789ABCDEF"
+    modules = [Module(0x10000, 0x2000, "/opt/app", rsds("app", bytes.fromhex(identity), age=0))]
+    path = tmp_path / "app.dmp"
+    path.write_bytes(Dump(modules, [thread], cpu=12, platform=layout.MACOS).build())
+    with Symbolizer(binaries=[str(tmp_path / "app.sym")]) as symbolizer:
+        (found,) = Core(path).stacks(symbolizer)
+    assert [hex(frame.pc) for frame in found.frames[:2]] == ["0x11010", "0x11048"]
 
 
 def test_a_minidump_is_unwound_by_symbol_files_alone(tmp_path: Path) -> None:

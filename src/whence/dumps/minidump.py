@@ -74,6 +74,10 @@ class System(NamedTuple):
     def is_linux(self) -> bool:
         return self.platform in (layout.LINUX, layout.ANDROID)
 
+    @property
+    def is_apple(self) -> bool:
+        return self.platform in (layout.MACOS, layout.IOS)
+
     def __str__(self) -> str:
         name = layout.PLATFORMS.get(self.platform, f"platform {self.platform:#x}")
         return " ".join(filter(None, (name, self.version, self.service_pack)))

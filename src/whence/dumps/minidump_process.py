@@ -23,8 +23,17 @@ from whence._base.errors import ObjectError
 from whence._base.files import stamp_of
 from whence.dumps import minidump_layout as layout
 from whence.dumps.exceptions import signal_of_exception
-from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, FileEntry, ProcessDump, ThreadState
+from whence.dumps.process import (
+    ALL_BITS,
+    AddressRegion,
+    CoreMappings,
+    CoreThread,
+    FileEntry,
+    ProcessDump,
+    ThreadState,
+)
 from whence.objects.ids import DebugId, WindowsModule
+from whence.objects.machines import APPLE_ADDRESS_MASK
 from whence.objects.opening import open_object
 from whence.objects.pe import PeFile
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
@@ -79,7 +88,7 @@ def minidump_dump(dump: Minidump, core: CoreMappings) -> ProcessDump:
     ]
     return ProcessDump(
         processor.machine, processor.bits, dump.order, dump.size, core.snapshot, dump.memory, files,
-        thread_states(dump),
+        thread_states(dump), APPLE_ADDRESS_MASK if dump.system.is_apple else ALL_BITS,
     )  # fmt: skip
 
 

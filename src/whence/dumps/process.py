@@ -91,8 +91,14 @@ class ThreadState(Record, frozen=True):
     signal_code: int = 0  # si_code
 
 
+ALL_BITS = (1 << 64) - 1
+
+
 class ProcessDump(Record, frozen=True):
-    """What stacks are unwound from. `machine` is ELF's number, `size` the bytes of the dump as stored."""
+    """What stacks are unwound from. `machine` is ELF's number, `size` the bytes of the dump as stored.
+
+    `address_mask` has the bits of a code address that are not of a signature, as far as the system decides that.
+    """
 
     machine: int
     bits: int
@@ -102,6 +108,7 @@ class ProcessDump(Record, frozen=True):
     memory: Sequence[MemoryRange]
     files: Sequence[FileEntry]
     threads: Sequence[ThreadState]
+    address_mask: int = ALL_BITS
 
     def read(self, address: int, size: int) -> bytes:
         """Return memory at an address, as far as one range has it."""

@@ -17,7 +17,7 @@ from whence._base.lru import Lru
 from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.demangle import demangle
-from whence.filter.apple import POINTER_BITS, Image
+from whence.filter.apple import Image
 from whence.filter.forms import Holds
 from whence.filter.functions import FunctionStarts
 from whence.locate.identity import comparable, is_same
@@ -26,7 +26,7 @@ from whence.locator.coerce import locator_from
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
 from whence.objects.elf.segments import Segment, Translation, image_base
-from whence.objects.machines import EM_WASM, machine_name
+from whence.objects.machines import APPLE_ADDRESS_MASK, EM_WASM, machine_name
 from whence.objects.zipped import name_in_zip
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
@@ -315,7 +315,7 @@ class Places(Closing):
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
         if self._has_images:
-            address, before = address & POINTER_BITS, before & POINTER_BITS
+            address, before = address & APPLE_ADDRESS_MASK, before & APPLE_ADDRESS_MASK
         index = bisect_right(self._range_starts, before) - 1
         if index >= 0:
             start, end, number, vaddr, holds = self._ranges[index]

@@ -19,6 +19,7 @@ from whence.objects.elf.kernels.constants import (
 )
 
 __all__ = [
+    "APPLE_ADDRESS_MASK",
     "EM_386",
     "EM_AARCH64",
     "EM_ARM",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 EM_WASM = 0x4157  # no number of the gABI: WebAssembly has no ELF files; LLVM uses this one
+APPLE_ADDRESS_MASK = (1 << 47) - 1  # bits of an address on macOS and iOS; those above authenticate pointers of arm64e
 
 MACHINES = {
     EM_386: "i386",

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base.records import replaced
 from whence.dumps.core import ThreadNotes, mapped_files, thread_notes
 from whence.dumps.process import FileEntry, MemoryRange, ProcessDump, ThreadState
 from whence.dumps.signals import Signal, read_signal, signal_code
@@ -225,7 +226,9 @@ def _memory_of(elf: ElfFile) -> list[MemoryRange]:
 
 def _machine_of(dump: ProcessDump) -> Machine | None:
     machine = MACHINES.get((dump.machine, dump.bits))
-    return machine if machine is not None and machine.order == dump.order else None
+    if machine is None or machine.order != dump.order:
+        return None
+    return replaced(machine, address_mask=machine.address_mask & dump.address_mask)
 
 
 def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
