@@ -278,7 +278,9 @@ class Producers(CheckedClosing):
 
         assert self.names_file is not None
         base = 0 if self.names_file is self.elf else image_start(self.elf)
-        table = ranges_of_file(self.names_file, self.strings, self.problems, near=near, base=base)
+        table = ranges_of_file(
+            self.names_file, self.strings, self.problems, near=near, base=base, columns=self.options.columns
+        )
         return merge([part_for(table, vaddrs)])
 
     def symbol_vaddrs(self, name: str) -> list[int]:

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,21 +37,22 @@ def vlq(value: int) -> str:
             return out
 
 
-def encoded(rows: list[tuple[int, int, int]]) -> str:
-    """Mappings of (offset, source, line from 1); a negative source has none."""
-    out, before = [], (0, 0, 0)
-    for offset, source, line in rows:
+def encoded(rows: Sequence[tuple[int, ...]]) -> str:
+    """Mappings of (offset, source, line from 1, column from 1 or nothing); a negative source has none."""
+    out, before = [], (0, 0, 0, 0)
+    for offset, source, line, *rest in rows:
         text = vlq(offset - before[0])
         if source >= 0:
-            text += vlq(source - before[1]) + vlq(line - 1 - before[2]) + vlq(0)
-            before = (offset, source, line - 1)
+            column = rest[0] - 1 if rest else 0
+            text += vlq(source - before[1]) + vlq(line - 1 - before[2]) + vlq(column - before[3])
+            before = (offset, source, line - 1, column)
         else:
             before = (offset, *before[1:])
         out.append(text)
     return ",".join(out)
 
 
-def source_map(rows: list[tuple[int, int, int]], **more: object) -> dict[str, object]:
+def source_map(rows: Sequence[tuple[int, ...]], **more: object) -> dict[str, object]:
     return {"version": 3, "sources": ["a.c", "lib/b.h"], "names": [], "mappings": encoded(rows), **more}
 
 
@@ -80,6 +82,15 @@ def test_lines_come_from_the_map_and_functions_from_the_module(tmp_path: Path, u
     created = create(path, archive)
     assert created.sources["sourcemap"] > 0
     assert places(archive, 2, 0xF, 0x10, 0x30) == EXPECTED
+
+
+def test_columns_are_read_if_they_are_wanted(tmp_path: Path) -> None:
+    path = written(tmp_path, source_map([(*row, 5 + number) for number, row in enumerate(ROWS)]))
+    for columns, expected in ((True, [5, 6, 7, 8]), (False, [0] * 4)):
+        with whence.open(path, columns=columns) as binary:
+            chains = binary.lookup_many([2, 0xF, 0x10, 0x30])
+            assert [(one.function, one.file, one.line) for chain in chains for one in chain] == EXPECTED
+            assert [one.column for chain in binary.lookup_many([2, 0xF, 0x10, 0x30]) for one in chain] == expected
 
 
 def test_a_map_may_be_in_the_url(tmp_path: Path) -> None:
@@ -156,7 +167,7 @@ def test_rows_are_those_of_node(tmp_path: Path) -> None:
     dice, rows, offset = random.Random(1), [], 0
     for _ in range(500):
         offset += dice.randrange(1, 40)
-        rows.append((offset, dice.randrange(2), dice.randrange(1, 100_000)))
+        rows.append((offset, dice.randrange(2), dice.randrange(1, 100_000), dice.randrange(1, 200)))
     (tmp_path / "map.json").write_text(json.dumps(source_map(rows)))
     script = """
         const {SourceMap} = require('module');
@@ -164,17 +175,17 @@ def test_rows_are_those_of_node(tmp_path: Path) -> None:
         const out = [];
         for (let i = 0; i < %d; i++) {
             const entry = map.findEntry(0, i);
-            out.push(entry.originalSource ? [entry.originalSource, entry.originalLine + 1] : null);
+            out.push(entry.originalSource ? [entry.originalSource, entry.originalLine + 1, entry.originalColumn + 1] : null);
         }
         console.log(JSON.stringify(out));
     """
     command = [node, "-e", script % (offset + 50), str(tmp_path / "map.json")]
     theirs = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    offsets, files, lines, fault = mappings.rows(encoded(rows).encode(), 0, 2)
+    offsets, files, lines, columns, fault = mappings.rows(encoded(rows).encode(), 0, 2)
     assert fault < 0
     ours: list[list[object] | None] = [None] * (offset + 50)
-    columns = zip(offsets.numbers(), files.numbers(), lines.numbers(), strict=True)
-    for start, file, line in columns:
-        entry = None if file == NO_FILE else [["a.c", "lib/b.h"][file], line]
+    parts = zip(*(part.numbers() for part in (offsets, files, lines, columns)), strict=True)
+    for start, file, line, column in parts:
+        entry = None if file == NO_FILE else [["a.c", "lib/b.h"][file], line, column]
         ours[start:] = [entry] * (len(ours) - start)
     assert ours == theirs

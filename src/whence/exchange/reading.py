@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 def ranges_of_file(
     file: ObjectFile, strings: StringSpace, problems: list[WhenceError], *, near: Sequence[int] | None = None,
-    base: int = 0,
+    base: int = 0, columns: bool = False,
 ) -> Ranges:  # fmt: skip
-    """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`.
+    """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`. Only source maps have columns.
 
     `base` is added to addresses that are relative to the start of the image, as those of Breakpad and source maps are.
     """
     if isinstance(file, BreakpadFile):
         return breakpad_ranges(file, strings, problems, base)
     if isinstance(file, SourceMapFile):
-        return source_map_ranges(file, strings, problems, -base)
+        return source_map_ranges(file, strings, problems, -base, columns=columns)
     assert isinstance(file, GsymFile)
     return gsym_ranges(file, strings, problems, near=near)
 

@@ -16,7 +16,7 @@ from whence.objects.source_map import SourceMapFile
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.overlay import overlay_lines
 from whence.ranges.strings import Arena
-from whence.ranges.table import NO_FILE
+from whence.ranges.table import NO_FILE, Locations, zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,34 +25,45 @@ if TYPE_CHECKING:
 END = (1 << 32) - 1
 
 
-def source_map_ranges(file: SourceMapFile, strings: StringSpace, problems: list[WhenceError], start: int) -> Ranges:
-    """Return the lines of a module as ranges; `start` is the file offset of vaddr 0."""
+def source_map_ranges(
+    file: SourceMapFile, strings: StringSpace, problems: list[WhenceError], start: int, *, columns: bool = False
+) -> Ranges:
+    """Return the lines of a module as ranges, with columns if these are wanted.
+
+    `start` is the file offset of vaddr 0.
+    """
     rows = Rows()
     arena = Arena(strings)
-    offsets, files, lines = array("Q"), array("I"), array("I")
+    offsets, files, lines, columns_of_lines = array("Q"), array("I"), array("I"), array("I")
     for number, part in enumerate(file.maps):
         count = len(rows.files)
         rows.files.extend(arena.add(os.fsencode(name)) for name in part.sources)
-        columns = mappings_kernel.rows(part.mappings, part.offset, len(part.sources))
-        offsets.extend(columns[0].numbers())
-        files.extend(one if one == NO_FILE else one + count for one in columns[1].numbers())
-        lines.extend(columns[2].numbers())
-        if columns[3] >= 0:
-            fault = f"byte {columns[3]} of the mappings is not a valid number; the rest is left out"
+        *parts, fault_offset = mappings_kernel.rows(part.mappings, part.offset, len(part.sources))
+        offsets.extend(parts[0].numbers())
+        files.extend(one if one == NO_FILE else one + count for one in parts[1].numbers())
+        lines.extend(parts[2].numbers())
+        columns_of_lines.extend(parts[3].numbers())
+        if fault_offset >= 0:
+            fault = f"byte {fault_offset} of the mappings is not a valid number; the rest is left out"
             problems.append(SourceMapError(f"section {number}", None, fault).in_file(file.path))
     arena.seal()
     distinct, places = ascending(offsets)
     last = array("I", bytes(4 * len(distinct)))
     for row, place in enumerate(places.numbers()):
         last[place] = row  # of several rows at an offset the last one counts
+    columns_of_rows = array("I", [0])
     for offset, row in zip(distinct.numbers(), last, strict=True):
         if offset >= start:
             rows.vaddr.append(offset - start)
             rows.file.append(files[row])
             rows.line.append(lines[row])
+            columns_of_rows.append(columns_of_lines[row])
     rows.vaddr.append(END)
     rows.file.append(NO_FILE)
     rows.line.append(0)
+    if columns:  # location 0 is unknown
+        rows.locations = Locations(array("I", [0, *rows.line[:-1]]), columns_of_rows, zeros("I", len(rows)))
+        rows.line = array("I", [*range(1, len(rows)), 0])
     out = Ranges(strings)
     overlay_lines(Scopes(), rows, out, Source.SOURCEMAP)
     return out

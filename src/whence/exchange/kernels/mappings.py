@@ -21,21 +21,23 @@ NO_DIGIT = cython.declare(cython.int, 0xFF)
 
 
 def rows(text: cython.const[cython.uchar][::1], first: cython.longlong, files: cython.uint):
-    """Return the rows of the first line of the generated code: columns of offsets, files and lines, and a fault or -1.
+    """Return the rows of the first line of the generated code: offsets, files, lines and columns, and a fault or -1.
 
-    Offsets start at `first`; lines count from 1. A file is an index of the map's sources, below `files`; a part without
-    a source has NO_FILE. Rows end at the fault, an offset in the text.
+    Offsets start at `first`; lines and columns count from 1. A file is an index of the map's sources, below `files`; a
+    part without a source has NO_FILE. Rows end at the fault, an offset in the text.
     """
     values: cython.const[cython.uchar][::1] = VALUES
     offsets: Column = new_column("Q")
     sources: Column = new_column("I")
     lines: Column = new_column("I")
+    columns: Column = new_column("I")
     size: cython.Py_ssize_t = text.shape[0]
     position: cython.Py_ssize_t = 0
     fault: cython.longlong = -1
     offset: cython.longlong = first
     source: cython.longlong = 0
     line: cython.longlong = 0
+    column: cython.longlong = 0
     field: cython.int = 0  # of the segment
     memory: cython.bint = True
     work: cython.Py_ssize_t = 0
@@ -50,6 +52,7 @@ def rows(text: cython.const[cython.uchar][::1], first: cython.longlong, files: c
                         cython.cast(cython.uint, source) if named else NO_FILE
                     )
                     memory = memory and lines.push_u32(cython.cast(cython.uint, line + 1) if named else 0)
+                    memory = memory and columns.push_u32(cython.cast(cython.uint, column + 1) if named else 0)
                     if not memory:
                         break
                 field = 0
@@ -78,10 +81,12 @@ def rows(text: cython.const[cython.uchar][::1], first: cython.longlong, files: c
                 source += value
             elif field == 2:
                 line += value
+            elif field == 3:
+                column += value
             field += 1
-            if not (0 <= offset < LIMIT and 0 <= source < LIMIT and 0 <= line < LIMIT - 1):
+            if not (0 <= offset < LIMIT and 0 <= source < LIMIT and 0 <= line < LIMIT - 1 and 0 <= column < LIMIT - 1):
                 fault = position
                 break
     if not memory:
         raise MemoryError
-    return offsets, sources, lines, fault
+    return offsets, sources, lines, columns, fault
