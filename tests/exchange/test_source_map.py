@@ -175,7 +175,8 @@ def test_rows_are_those_of_node(tmp_path: Path) -> None:
         const out = [];
         for (let i = 0; i < %d; i++) {
             const entry = map.findEntry(0, i);
-            out.push(entry.originalSource ? [entry.originalSource, entry.originalLine + 1, entry.originalColumn + 1] : null);
+            const {originalSource: file, originalLine: line, originalColumn: column} = entry;
+            out.push(file ? [file, line + 1, column + 1] : null);
         }
         console.log(JSON.stringify(out));
     """

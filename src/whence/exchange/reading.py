@@ -28,9 +28,10 @@ def ranges_of_file(
     file: ObjectFile, strings: StringSpace, problems: list[WhenceError], *, near: Sequence[int] | None = None,
     base: int = 0, columns: bool = False,
 ) -> Ranges:  # fmt: skip
-    """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`. Only source maps have columns.
+    """Return the functions of a file as ranges, with names in `strings`; see `gsym_ranges`.
 
-    `base` is added to addresses that are relative to the start of the image, as those of Breakpad and source maps are.
+    `columns`: also those of a source map; the other formats have none. `base` is added to addresses that are relative
+    to the start of the image, as those of Breakpad and source maps are.
     """
     if isinstance(file, BreakpadFile):
         return breakpad_ranges(file, strings, problems, base)

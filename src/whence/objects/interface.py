@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.objects.elf.compress import SectionStream
     from whence.objects.elf.links import AltLink, DebugLink
-    from whence.objects.elf.segments import Segment
+    from whence.objects.elf.segments import Segment, Translation
     from whence.objects.elf.symbols import Symbols, SymbolTable
     from whence.objects.parts import LinkedObject, ObjectSection
 
@@ -122,9 +122,26 @@ class ObjectFile(CheckedClosing, ABC):
         return ()
 
     @property
-    @abstractmethod
     def image_base(self) -> int:
         """The vaddr of the first page that a loader maps: the base address of a module of a minidump."""
+        from whence.objects.elf.segments import image_base
+
+        return image_base(self.segments)
+
+    @cached_property
+    def translation(self) -> Translation:
+        """File offsets to vaddrs and back, by all loaded segments."""
+        from whence.objects.elf.segments import Translation  # its package imports this module
+
+        return Translation(self.segments)
+
+    def vaddr_of(self, file_offset: int) -> int | None:
+        """Return the vaddr at which a byte of the file is loaded; None if no segment has it."""
+        return self.translation.vaddr_of(file_offset)
+
+    def file_offset_of(self, vaddr: int) -> int | None:
+        """Return the file offset of the byte loaded at a vaddr; None if no segment loads it from the file."""
+        return self.translation.file_offset_of(vaddr)
 
     @property
     def debug_link(self) -> DebugLink | None:
@@ -214,10 +231,6 @@ class ObjectFile(CheckedClosing, ABC):
 
         No bytes if nothing is loaded there.
         """
-
-    @abstractmethod
-    def file_offset_of(self, vaddr: int) -> int | None:
-        """Return the file offset of the byte that is loaded at a vaddr."""
 
     @abstractmethod
     def read_vaddr(self, vaddr: int, size: int) -> bytes:

@@ -9,7 +9,7 @@ from whence._base.errors import ObjectError, cut_off, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
-from whence.objects.elf.segments import Segment, Translation, image_base
+from whence.objects.elf.segments import Segment
 from whence.objects.elf.symbols import Symbols, read_symbols
 from whence.objects.interface import ObjectFile
 from whence.objects.parts import ObjectSection
@@ -158,22 +158,6 @@ class MappedObject(ObjectFile):
             self._mapped.forget(self._start + first, self._start + stop)
 
     # addresses
-
-    @property
-    def image_base(self) -> int:
-        return image_base(self.segments)
-
-    @cached_property
-    def translation(self) -> Translation:
-        """File offsets to vaddrs and back, by all loaded segments."""
-        return Translation(self.segments)
-
-    def vaddr_of(self, file_offset: int) -> int | None:
-        """Return the vaddr at which a byte of the file is loaded; None if no segment has it."""
-        return self.translation.vaddr_of(file_offset)
-
-    def file_offset_of(self, vaddr: int) -> int | None:
-        return self.translation.file_offset_of(vaddr)
 
     def _loaded(self) -> Iterator[tuple[int, int, int]]:
         """Yield vaddr, file offset and size of the bytes that are loaded."""

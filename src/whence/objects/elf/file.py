@@ -18,7 +18,7 @@ from whence.objects.elf.kernels import constants
 from whence.objects.elf.links import read_alt_link, read_debug_link
 from whence.objects.elf.notes import build_id, go_build_id, read_notes
 from whence.objects.elf.sections import Section, read_sections, stored
-from whence.objects.elf.segments import Segment, Translation, image_base, read_segments
+from whence.objects.elf.segments import Segment, read_segments
 from whence.objects.elf.symbols import SymbolTable, read_symbols, symbol_sections
 from whence.objects.interface import DWARF_SECTIONS, ObjectFile
 from whence.objects.parts import ObjectSection
@@ -288,23 +288,6 @@ class ElfFile(ObjectFile):
             return ()
         finally:
             self.check()
-
-    @cached_property
-    def translation(self) -> Translation:
-        """File offsets to vaddrs and back, by all PT_LOAD segments."""
-        return Translation(self.segments)
-
-    def vaddr_of(self, file_offset: int) -> int | None:
-        """Return the vaddr at which a byte of the file is loaded; None if no PT_LOAD segment has it."""
-        return self.translation.vaddr_of(file_offset)
-
-    def file_offset_of(self, vaddr: int) -> int | None:
-        """Return the file offset of the byte loaded at a vaddr; None if no PT_LOAD segment loads it from the file."""
-        return self.translation.file_offset_of(vaddr)
-
-    @property
-    def image_base(self) -> int:
-        return image_base(self.segments)
 
     def code_segments(self) -> list[Segment]:
         """Return the PT_LOAD segments that are executable or have an executable section in them."""
