@@ -23,7 +23,10 @@ from whence.locator.locator import Locator
 from whence.objects.macho import MachoFile
 from whence.objects.opening import open_object
 from whence.objects.zipped import ALLOWANCE, entry_at
+from whence.procmap.mapping import Mapping
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.profiles.naming import name
+from whence.symbolize import Snapshot, Symbolizer
 
 STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 ARM, X86 = "lib/arm64-v8a/libx.so", "lib/x86_64/libx.so"
@@ -131,6 +134,23 @@ def test_a_mapping_of_a_zip_file_is_the_library_at_its_offset(tmp_path: Path, gi
         name(profile, locator)
     assert profile.mappings[0].path == f"{recorded}!/lib/a/libx.so"
     assert [frames[-1].function for frames in profile.frames[:2]] == ["main", "sum"]
+
+
+def test_a_core_s_mapping_of_a_zip_file_is_the_library_at_its_offset(tmp_path: Path) -> None:
+    path, starts = padded(tmp_path, {"lib/a/libother.so": library("dd" * 20, "other"), ARM: compiled().read_bytes()})
+    with open_object(f"{path}!/{ARM}") as file:
+        symbols = file.symbols()
+        offset = file.file_offset_of(symbols.value[symbols.find("main") or 0])
+        code = next(segment for segment in file.segments if segment.is_loaded and segment.executable)
+    assert offset
+    page = code.file_offset & -4096
+    mapping = Mapping("/data/app/base.apk", 0x70000, 0x80000, starts[ARM] + page)
+    record = SnapshotMappings(1, "app", 0, 0.0, [mapping], [SnapshotFile(mapping.path, "", None)])
+    with Symbolizer(binaries=[str(path)]) as symbolizer:
+        (answer,) = symbolizer.symbolize(Snapshot.of(record), [0x70000 + offset - page])
+    assert [frame.function for frame in answer.frames] == ["main"]
+    assert answer.mapping is not None
+    assert answer.mapping.path == f"/data/app/base.apk!/{ARM}"
 
 
 def test_offsets_outside_of_stored_libraries_are_of_no_library(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from whence.samples.kernels.lines import census
 from whence.samples.kinds import AddressKind, kind_of
 from whence.samples.model import NO_MAPPING, FileLocations, Mapping, NamedLocations, ProfileData
 from whence.symbolize.naming import Unnamed, table_of
+from whence.symbolize.opening import library_mapping
 
 PERF_DATA = "perf.data"
 PYTHON_EVALUATION, PYTHON_NAME = "_PyEval_EvalFrameDefault", "py::"  # CPython's loop; names of `python -X perf`
@@ -89,7 +90,7 @@ def name(
     if isinstance(binaries, Locator):
         with Binaries(binaries, once=True) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
-    profile.mappings[:] = [mapped_library(mapping, binaries.locator) for mapping in profile.mappings]
+    profile.mappings[:] = [library_mapping(mapping, binaries.locator) for mapping in profile.mappings]
     if profile.unwinding is not None:
         unwinding, profile.unwinding = profile.unwinding, None
         unwinding.unwind(profile, binaries.locator)
@@ -114,14 +115,6 @@ def lacks_python(profile: ProfileData) -> bool:
         return False
     names = chain(*tables, (frames[0].function for frames in profile.own_frames if frames))
     return not any(name.startswith(PYTHON_NAME) for name in names)
-
-
-def mapped_library(mapping: Mapping, locator: Locator) -> Mapping:
-    """Return a mapping of a zip file (Android's base.apk) as one of the library in it; others unchanged."""
-    if mapping.build_id:
-        return mapping
-    path, offset, build_id = locator.library_in_zip(mapping.path, mapping.offset)
-    return mapping._replace(path=path, offset=offset, build_id=build_id) if path else mapping
 
 
 def _name(

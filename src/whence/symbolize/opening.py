@@ -21,9 +21,21 @@ from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import OpenError, PooledBinary
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from whence.locator.locator import Locator
     from whence.objects.elf.segments import Segment
     from whence.objects.interface import ObjectFile
+
+    M = TypeVar("M", bound=Mapping)
+
+
+def library_mapping(mapping: M, locator: Locator) -> M:
+    """Return a mapping of a zip file (Android's base.apk) as one of the library in it; others unchanged."""
+    if mapping.build_id:
+        return mapping
+    path, offset, build_id = locator.library_in_zip(mapping.path, mapping.offset)
+    return mapping._replace(path=path, offset=offset, build_id=build_id) if path else mapping
 
 
 def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBinary:

@@ -23,7 +23,7 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.snapshot import SnapshotFile
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import open_wanted
+from whence.symbolize.opening import library_mapping, open_wanted
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary
 from whence.symbolize.process import ProcessView, Snapshot
 from whence.symbolize.symbolized import Symbolized
@@ -47,6 +47,10 @@ def symbolize_stored(
             continue
         mapping = mappings[index]
         file = _file_of(process, index, mapping)
+        if file is not None and not file.build_id:
+            library = library_mapping(mapping, locator)
+            if library is not mapping:
+                mapping, file = library, SnapshotFile(library.path, library.build_id, None)
         if file is None and mapping.kind is Kind.VDSO:
             vdso.append((address, mapping))
         elif file is None:

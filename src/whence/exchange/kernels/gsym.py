@@ -41,7 +41,7 @@ MOST_FUNCTION = cython.declare(cython.Py_ssize_t, 128)  # bytes of the rest of a
 @cython.exceptval(check=False)
 @cython.inline
 def line_number(line: cython.ulonglong) -> cython.uint:
-    """Return a line, 0 for one that is too large."""
+    """Return a line; 0 if it is too large."""
     return cython.cast(cython.uint, line) if line <= UINT_MAX else 0
 
 
@@ -51,7 +51,7 @@ class GsymFunctions(FunctionGroups):
     """Reads functions into their columns."""
 
     def _file(self, file):
-        """Return the index of a file, 0 for one that the file does not have."""
+        """Return the index of a file; 0 if it is too large."""
         return cython.cast(cython.uint, file) if file < self._source.files else 0
 
     def _lines(self, start, end, offset, stop):
