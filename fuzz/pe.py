@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-
-from tests.forge.dwarf import Debug, Die, function
-from tests.forge.pe import BASE, CODE, DEBUG, PAGE, Section, Symbol, codeview, exports, forge, forge_object
 from tests.helpers.objects import read_all
-from whence.objects.pe import PeFile, layout
-
-
-def debug_sections(base: int) -> list[Section]:
-    root = Die(0x11, [(0x03, 0x08, "a.c")], [function("f", base, 0x20), function("g", base + 0x20, 8)])
-    contents = Debug().unit(root).contents()
-    return [
-        Section(f".debug_{name}", data, DEBUG, relocations=[(8, 0, 1), (16, 1, 0xB)]) for name, data in contents.items()
-    ]
-
-
-def image(machine: int = 0x8664, *, wide: bool = True) -> bytes:
-    pdata = b"".join(struct.pack("<III", PAGE + start, PAGE + start + 16, 3 * PAGE) for start in (0, 0x40, 0x80))
-    content = exports(4 * PAGE, [("alpha", PAGE), ("beta", PAGE + 0x40)])
-    sections = [
-        Section(".text", bytes(0x180), CODE), Section(".pdata", pdata), Section(".xdata", bytes([1, 0, 0, 0])),
-        Section(".edata", content), Section(".buildid", codeview(5 * PAGE, 5 * PAGE, b"a.pdb")),
-        *debug_sections(BASE + PAGE),
-    ]  # fmt: skip
-    directories = {
-        layout.EXCEPTIONS: (2 * PAGE, len(pdata)), layout.EXPORTS: (4 * PAGE, len(content)),
-        layout.DEBUG: (5 * PAGE, 28),
-    }  # fmt: skip
-    symbols = [Symbol("f", 0), Symbol("a_function_with_a_long_name", 0x20), Symbol(".text", 0, auxiliary=1, storage=3)]
-    return forge(
-        sections, symbols=symbols, directories=directories, machine=machine, base=BASE if wide else 0x400000, wide=wide
-    )
+from tests.helpers.pe import image, object_file
+from whence.objects.pe import PeFile
 
 
 def seeds() -> list[bytes]:
-    sections = [Section(".text$f", bytes(0x40), CODE | 5 << 20), *debug_sections(0)]
-    symbols = [Symbol("f", 0), Symbol("a_function_with_a_long_name", 8)]
-    objects = [forge_object(sections, symbols=symbols, big=big) for big in (False, True)]
-    return [image(), image(0xAA64), image(0x14C, wide=False), *objects]
+    return [image(), image(0xAA64), image(0x14C, wide=False), object_file(), object_file(big=True)]
 
 
 def target(data: bytes) -> None:

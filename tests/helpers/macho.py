@@ -1,4 +1,4 @@
-"""Small Mach-O programs and their dSYM bundles."""
+"""Small Mach-O programs, their dSYM bundles, and inputs of linkers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program as lines
-from tests.forge.macho import UUID, X86_64, Symbol, dwarf_sections, forge, starts, text
-from whence.objects.macho import layout
+from tests.forge.macho import UUID, X86_64, Section, Symbol, debug_map, dwarf_sections, forge, starts, text
+from whence.objects.macho import MachoFile, layout
 
 BASE = 0x100001000
 
@@ -27,6 +27,22 @@ def dsym_of(data_uuid: bytes = UUID, cpu: tuple[int, int] = X86_64) -> bytes:
 def program(cpu: tuple[int, int] = X86_64) -> bytes:
     symbols = [Symbol("_outer", BASE), Symbol("_last", BASE + 0x40)]
     return forge([text()], symbols=symbols, function_starts=starts(0x1000, 0x40, 0x20), cpu=cpu, page=0x400)
+
+
+def object_file() -> bytes:
+    """The input of a linker, with relocated debug info."""
+    with MachoFile.from_bytes(dsym_of()) as dsym:
+        contents = {one.name.removeprefix(".debug_"): bytes(dsym.content(one)) for one in dsym.sections[2:]}
+    sections = [text(0, 0x100), *dwarf_sections(contents)]
+    sections[1] = Section("__DWARF", "__debug_info", contents["info"], 0x200000000, relocations=bytes(range(64)))
+    symbols = [Symbol("_outer", 0x40), Symbol("_other", 0)]
+    return forge(sections, symbols=symbols, uuid=b"", type=layout.MH_OBJECT, function_starts=starts(0x40))
+
+
+def with_map() -> bytes:
+    """A program whose debug info is in object files."""
+    symbols = debug_map("/src/lib.a(x.o)", ("_outer", BASE, 0x40), ("_other", BASE + 0x40, 0x20), time=7)
+    return forge([text()], symbols=[*symbols, *debug_map("/src/y.o", ("_more", BASE + 0x60, 8))])
 
 
 def put_dsym(folder: Path, name: str, data: bytes) -> Path:

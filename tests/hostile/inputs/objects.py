@@ -10,13 +10,13 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fuzz import macho as macho_seeds
-from fuzz import pe as pe_seeds
-from fuzz import wasm as wasm_seeds
 from tests.forge import breakpad, gsym, pdb
 from tests.forge.lines import uleb
 from tests.forge.macho import ARM64, X86_64, Symbol, debug_map, fat, forge, text
+from tests.helpers import macho as macho_files
+from tests.helpers import pe as pe_files
 from tests.helpers.macho import BASE
+from tests.helpers.wasm import whole_module
 from whence.objects.macho import layout as macho_layout
 from whence.objects.pe import layout as pe_layout
 
@@ -183,12 +183,12 @@ def pdb_file(data: bytes) -> list[Number]:
 
 def inputs() -> dict[str, tuple[bytes, list[Number]]]:
     """A whole file of each format, and its numbers."""
-    program, dsym, linker_input, *_ = macho_seeds.seeds()
+    program, dsym, linker_input = macho_files.program(), macho_files.dsym_of(), macho_files.object_file()
     functions = ("_outer", BASE, 0x40), ("_other", BASE + 0x40, 0x20)
     mapped = forge([text()], symbols=[*debug_map("/src/x.o", *functions, time=7), Symbol("_outer", BASE)])
     both = fat((X86_64, program), (ARM64, mapped))
-    image, _, _, small, _ = pe_seeds.seeds()
-    module = wasm_seeds.module()
+    image, small = pe_files.image(), pe_files.object_file()
+    module = whole_module()
     symbols = gsym.example(1, "little", 4).pack()
     debug_info = pdb.program().forge()
     return {
