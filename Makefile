@@ -102,6 +102,7 @@ PROGRAMS ?= .venv-programs
 python-programs: $(VENV)/.tested  ## 100,000 samples of ten Python programs: how many stacks do not match, beside py-spy
 	@test -x $(PROGRAMS)/bin/python || $(PYTHON) -m venv $(PROGRAMS)
 	@VIRTUAL_ENV=$(PROGRAMS) $(BIN)/uv pip install --quiet --group programs
+	@VIRTUAL_ENV=$(PROGRAMS) $(BIN)/uv pip install --quiet --torch-backend cpu "torch>=2" || echo "PyTorch is left out"
 	@$(BIN)/python tests/data/python_programs/check.py $(PROGRAMS)/bin/python $(CHECK)
 
 frontends: $(VENV)/.tested  ## profiles and the server's names, opened by the front ends themselves (installs them by npm)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 NEW_CODE = (End.NOT_CODE, End.NO_CFI)  # ends of stacks in code that was mapped after the mappings were read
+PAUSES = (0.0, 0.001, 0.004, 0.016)  # seconds before a stack is taken again: a thread may wait for a processor
 REFRESH = 1.0  # seconds before mappings are read again
 
 
@@ -61,7 +62,7 @@ class LiveStacks:
         self._reads_interpreters = interpreters
         self._interpreters: Interpreters | None = None
         self.interpreted: dict[int, InterpretedThread] = {}  # by tid, of the last copies
-        self._unmatched: set[int] = set()  # threads that did not match twice in a row
+        self._unmatched: set[int] = set()  # threads that did not match when taken again
 
     def __repr__(self) -> str:
         return f"<LiveStacks of process {self.shown}>"
@@ -114,19 +115,24 @@ class LiveStacks:
         """Take the stacks again of threads that do not match, or have frames without names.
 
         An interpreter sets up a frame in several instructions, and frees code objects that are read after the threads
-        were released. Threads that do not match the second time either are not tried again.
+        were released. Threads that never match are not tried again.
         """
-        unmatched = {tid for tid, thread in self.interpreted.items() if not thread.is_complete}
-        self._unmatched &= unmatched
-        tids = unmatched - self._unmatched
-        if not tids:
-            return stacks
-        self.interpreters.begin()
-        again = {stack.tid: stack for stack in self._live.stacks(tids, self.interpreters.reader)}
-        interpreted = self._merged(list(again.values()))
-        self._unmatched |= {tid for tid, thread in interpreted.items() if not thread.is_complete}
-        self.interpreted = {tid: thread for tid, thread in self.interpreted.items() if tid not in again} | interpreted
-        return [again.get(stack.tid, stack) for stack in stacks]
+        tids = {tid for tid, thread in self.interpreted.items() if not thread.is_complete}
+        self._unmatched &= tids
+        tids -= self._unmatched
+        for pause in PAUSES if tids else ():
+            time.sleep(pause)
+            self.interpreters.begin()
+            again = {stack.tid: stack for stack in self._live.stacks(tids, self.interpreters.reader)}
+            interpreted = self._merged(list(again.values()))
+            stacks = [again.get(stack.tid, stack) for stack in stacks]
+            others = {tid: thread for tid, thread in self.interpreted.items() if tid not in again}
+            self.interpreted = others | interpreted
+            tids = {tid for tid, thread in interpreted.items() if not thread.is_complete}
+            if not tids:
+                break
+        self._unmatched |= tids
+        return stacks
 
     def process_view(self) -> int | ProcessView:
         """Return the process for a symbolizer: its pid, or its last mappings if it has ended."""

@@ -5,6 +5,7 @@ table of docs/correctness.md is printed:
 
     samples     stacks of threads with Python frames
     unmatched   samples whose Python frames and native frames did not match
+    no name     samples with a Python frame whose code object had been freed before it was read
     cut off     samples whose native stack ended early, in code without unwind tables; all Python frames are there
     dropped     samples of `py-spy record --native` that it dropped, of all
     equal       stacks that are equal to what faulthandler wrote in the stopped thread, of all that were compared
@@ -88,7 +89,7 @@ class Counts:
     """What was counted of one program. `unmatched` has each reason, and how often it occurred."""
 
     def __init__(self) -> None:
-        self.samples = self.cut_off = self.compared = self.equal = 0
+        self.samples = self.nameless = self.cut_off = self.compared = self.equal = 0
         self.unmatched: Counter[str] = Counter()
         self.examples: list[str] = []
 
@@ -109,8 +110,8 @@ class Sampled:
                 continue
             counts.samples += 1
             counts.cut_off += stack.unwound.end is not End.COMPLETE
-            unreadable = [frame.why for frame in thread.stack.frames if frame.frame is None]
-            problem = thread.merged.problem or next(iter(unreadable), "")
+            counts.nameless += any(frame.frame is None for frame in thread.stack.frames)
+            problem = thread.merged.problem
             if problem:
                 counts.unmatched[problem] += 1
                 if len(counts.examples) < EXAMPLES:
@@ -150,7 +151,7 @@ def compare(pid: int, wanted: int, counts: Counts, symbolizer: Symbolizer, dumps
         os.kill(chosen, signal.SIGSTOP)
         try:
             until(lambda: all(state(chosen, tid) in "TZ" for tid in tids_of(f"/proc/{chosen}")))
-            if state(chosen, chosen) == "Z":
+            if has_ended(chosen):
                 raise ProcessLookupError(chosen)
             stacks = [stack for stack in Process(chosen).stacks(symbolizer) if stack.python_frames]
             busy = [stack for stack in stacks if stack.has_gil]
@@ -162,7 +163,7 @@ def compare(pid: int, wanted: int, counts: Counts, symbolizer: Symbolizer, dumps
         finally:
             os.kill(chosen, signal.SIGCONT)
         until(lambda: not handles(chosen, stack.tid) and is_unchanged(dumps))
-        if state(chosen, chosen) == "Z":
+        if has_ended(chosen):
             raise ProcessLookupError(chosen)
         dumped = [LINE.fullmatch(line) for line in dumps.read_text(errors="replace").splitlines()]
         theirs = [
@@ -198,6 +199,10 @@ def state(pid: int, tid: int) -> str:
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/task/{tid}/stat").read_text().rpartition(")")[2].split()[0]
     return "T"
+
+
+def has_ended(pid: int) -> bool:
+    return not Path(f"/proc/{pid}/stat").exists() or state(pid, pid) == "Z"
 
 
 def handles(pid: int, tid: int) -> bool:
@@ -258,15 +263,15 @@ def main() -> int:
     given = parser.parse_args()
     failures = 0
     version = subprocess.run([given.python, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
-    print(f"| CPython {version} | samples | unmatched | cut off | dropped by py-spy | equal to faulthandler |")
-    print("|---|---|---|---|---|---|")
+    print(f"| CPython {version} | samples | unmatched | no name | cut off | dropped by py-spy | equal to faulthandler |")
+    print("|---|---|---|---|---|---|---|")
     with TemporaryDirectory() as name, Symbolizer() as symbolizer:
         folder = Path(name)
         build(given.python, folder)
         for program in given.programs or PROGRAMS:
             tried = [given.python, "-c", f"import {PROGRAMS[program]}"]
             if subprocess.run(tried, capture_output=True, cwd=folder).returncode:
-                print(f"| {program} | left out: no module {PROGRAMS[program]} ||||||", flush=True)
+                print(f"| {program} | left out: no module {PROGRAMS[program]} |||||||", flush=True)
                 continue
             counts = Counts()
             with running(given.python, program, folder / "dumps") as pid:
@@ -283,7 +288,7 @@ def main() -> int:
             unmatched = sum(counts.unmatched.values())
             failures += unmatched + counts.compared - counts.equal
             equal = f"{counts.equal:,} of {counts.compared:,}"
-            print(f"| {program} | {counts.samples:,} | {unmatched:,} | {counts.cut_off:,} | {theirs} | {equal} |", flush=True)
+            print(f"| {program} | {counts.samples:,} | {unmatched:,} | {counts.nameless:,} | {counts.cut_off:,} | {theirs} | {equal} |", flush=True)
             for problem, count in counts.unmatched.items():
                 print(f"{count:,} times: {problem}", file=sys.stderr)
             if given.show:
