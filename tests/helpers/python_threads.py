@@ -172,7 +172,7 @@ def asleep(tid):
 
 
 for target in TARGETS:
-    threading.Thread(target=target, daemon=True).start()
+    threading.Thread(target=target, daemon=True, name="höhe" if target is many_lines else None).start()
     here.acquire()
 others = [thread.native_id for thread in threading.enumerate() if thread is not threading.current_thread()]
 while not all(map(asleep, others)):

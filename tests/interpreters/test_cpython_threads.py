@@ -116,6 +116,12 @@ def test_callbacks_are_between_their_native_callers(process: PythonThreads, stac
     assert between
 
 
+def test_threads_have_the_names_that_the_program_gave_them(process: PythonThreads, stacks: dict[int, Stack]) -> None:
+    (tid,) = (tid for tid, frames in process.threads.items() if any(name == "many_lines" for name, *_ in frames))
+    stack = stacks[tid]
+    assert (stack.name if process.version >= (3, 14) else stack.python_name).startswith("höhe")
+
+
 def test_waiting_threads_say_for_what(process: PythonThreads, stacks: dict[int, Stack]) -> None:
     assert {stacks[tid].waits_for for tid in process.threads} == {"a lock"}
     assert {stacks[tid].has_gil for tid in process.threads} == {False}
@@ -186,6 +192,8 @@ def test_cores_have_the_same_frames_without_unwinding(process: PythonThreads, co
     assert {tid: functions(stacks[tid]) for tid in process.threads} == process.threads
     assert {len(stack.native_frames) for stack in stacks.values()} == {0}
     assert {stacks[tid].has_gil for tid in process.threads} == {False}
+    live = {stack.tid: stack.python_name for stack in Process(process.pid).stacks()}
+    assert {stack.tid: stack.python_name for stack in stacks.values()} == live
 
 
 def test_cores_have_the_frames_that_pystack_prints(process: PythonThreads, core: Path) -> None:
@@ -227,7 +235,8 @@ def test_text_has_the_frames_and_what_the_thread_waits_for(
 ) -> None:
     tid = next(tid for tid, frames in process.threads.items() if any(name == "compared" for name, *_ in frames))
     main(["pid", str(process.pid), "--stop", "--thread", str(tid), "--python-only"])
-    _, title, *lines = capsys.readouterr().out.splitlines()
+    about, title, *lines = capsys.readouterr().out.splitlines()
+    assert about.endswith(f", CPython {'.'.join(map(str, process.version))}")
     assert title.endswith("waits for a lock")
     name, file, line = next(frame for frame in process.threads[tid] if frame[0] == "compared")
     assert sum(text.strip().startswith(f"{name} at {file}:{line}") for text in lines) == 1

@@ -177,7 +177,7 @@ def run(options: Namespace) -> int:
         )
         for problem in core.interpreter_problems:
             print(f"whence: {plain(problem)}", file=sys.stderr)
-        about = About.core(core)
+        about = About.core(core)._replace(interpreters=core.interpreter_titles)
         return show_stacks(
             about, stacks, as_json=options.json, style=options.style, registers=options.registers, shown=options.shown
         )

@@ -144,7 +144,7 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
     )
     for problem in process.interpreter_problems:
         print(f"whence: {plain(problem)}", file=sys.stderr)
-    about = About.process(process.pid, process.directory)
+    about = About.process(process.pid, process.directory)._replace(interpreters=process.interpreter_titles)
     return show_stacks(
         about, stacks, as_json=options.json, style=options.style, registers=options.registers, shown=options.shown
     )

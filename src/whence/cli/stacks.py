@@ -70,20 +70,30 @@ def selected_tids(command: str, thread: str, tids: Sequence[int], whose: str) ->
 
 
 class About(NamedTuple):
-    """The process of the stacks. `command` is its name, `written` when its core was written, in seconds since 1970."""
+    """The process of the stacks. `command` is its name, `written` when its core was written, in seconds since 1970.
+
+    `interpreters` are their names and versions.
+    """
 
     pid: int
     command: str
     arguments: str
     executable: str
     written: float | None = None
+    interpreters: tuple[str, ...] = ()
 
     @property
     def time(self) -> str:
         return "" if self.written is None else strftime("%Y-%m-%d %H:%M:%S", localtime(self.written))
 
     def __str__(self) -> str:
-        words = [f"process {self.pid}", plain(self.arguments or self.command), plain(self.executable), self.time]
+        words = [
+            f"process {self.pid}",
+            plain(self.arguments or self.command),
+            plain(self.executable),
+            self.time,
+            *self.interpreters,
+        ]
         return ", ".join(filter(None, words))
 
     def as_object(self) -> dict[str, object]:
@@ -93,6 +103,8 @@ class About(NamedTuple):
             "arguments": self.arguments,
             "executable": self.executable,
         }
+        if self.interpreters:
+            fields["interpreters"] = list(self.interpreters)
         return fields if self.written is None else {**fields, "written": self.time}
 
     @classmethod
@@ -160,6 +172,8 @@ def title(stack: Stack) -> str:
     For a thread of an interpreter also whether it holds the GIL, and what it waits for.
     """
     words = [f"thread {stack.tid}", plain(stack.name)]
+    if stack.python_name and stack.python_name != stack.name:
+        words.append(f'"{plain(stack.python_name)}"')
     if stack.state:
         words.append(f"({stack.state}, stopped for {stack.held * 1000:.1f} ms)" if stack.held else f"({stack.state})")
     if stack.python_frames:
@@ -271,7 +285,7 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
     fields["end"], fields["detail"], fields["skipped"] = str(stack.end), stack.detail, stack.skipped
     if stack.python_frames or stack.interpreter_problem:
         fields["gil"], fields["waits_for"] = stack.has_gil, stack.waits_for
-        fields["python_problem"] = stack.interpreter_problem
+        fields["python_name"], fields["python_problem"] = stack.python_name, stack.interpreter_problem
         fields["python_apart"] = [as_object(frame.place)["frames"] for frame in stack.apart]
     if stack.name or stack.state:
         fields["name"] = stack.name

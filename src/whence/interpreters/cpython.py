@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from whence._base.errors import ObjectError
 from whence._base.words import counted
-from whence.interpreters.cpython_code import CodeObject, CodeReader
+from whence.interpreters.cpython_code import CodeObject, CodeReader, InvalidObject
 from whence.interpreters.cpython_layout import (
     COOKIE,
     FIRST_TABLE,
@@ -38,6 +38,7 @@ from whence.interpreters.cpython_layout import (
     release_of,
     version_by_name,
 )
+from whence.interpreters.cpython_objects import ObjectReader
 from whence.interpreters.cpython_tasks import SECTION as ASYNCIO_SECTION
 from whence.interpreters.cpython_tasks import AsyncioReader
 from whence.interpreters.kernels import cpython as kernel
@@ -57,6 +58,8 @@ SECTION, SYMBOL, VERSION_SYMBOL = ".PyRuntime", "_PyRuntime", "Py_Version"
 EVALUATION = "_PyEval_EvalFrameDefault"
 OLD_EVALUATION = "PyEval_EvalFrameEx"  # defined by every version, also by those without _PyRuntime
 COLD_EVALUATION = f"{EVALUATION}.cold"
+ACTIVE_THREADS = "_active"  # of the module threading: threads by pthread_self()
+KERNEL_HAS_NAMES = (3, 14)  # since then, the kernel's name of a thread is Python's
 PIECE = 1 << 16  # bytes read at once in a scan
 SCAN_LIMIT = 256 << 20
 STRINGS_LIMIT = 64 << 20  # bytes of read-only data that are searched for a version
@@ -162,6 +165,26 @@ class Cpython:
             if row[2] in tids:
                 walked.setdefault((row[0], row[2]), row)
         return walked
+
+    def thread_names(self, threads: Sequence[ThreadKey], read: Read) -> dict[int, str]:
+        if self.layout.version >= KERNEL_HAS_NAMES or self.layout.is_free_threaded:
+            return {}
+        objects = ObjectReader(self.layout, self._order, self._codes, read, {})
+        names: dict[int, str] = {}
+        walked = self._walked(threads)
+        for interpreter in {row[1] for row in walked.values()}:
+            with suppress(Unreadable, InvalidObject):
+                active = objects.members(interpreter, "threading", [ACTIVE_THREADS]).get(ACTIVE_THREADS)
+                for key, thread in objects.items(active) if active else ():
+                    with suppress(Unreadable, InvalidObject):
+                        names[objects.natural(key)] = objects.text(objects.attribute(thread, "_name"))
+        found: dict[int, str] = {}
+        for state, tid in walked:
+            with suppress(Unreadable):
+                name = names.get(objects.field(state, "thread_state.thread_id"))
+                if name is not None:
+                    found[tid] = name
+        return found
 
     def thread_states(self) -> list[int]:
         addresses: list[int] = self.walker.states.numbers()[:: kernel.STATE_FIELDS].tolist()

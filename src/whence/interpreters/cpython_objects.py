@@ -25,6 +25,7 @@ OBJECT_OFFSETS = {
     "weak_reference.object": 16, "module_object.dict": 16, "type_object.tp_basicsize": 32, "type_object.tp_flags": 168,
     "type_object.tp_base": 256, "type_object.tp_dictoffset": 288, "long_object.ob_digit": 24,
 }  # fmt: skip
+MODULES = {(3, 9): 856, (3, 10): 856, (3, 11): 888, (3, 12): 944}  # `modules` of an interpreter; then in a table
 CACHED_KEYS = {(3, 11): 872, (3, 12): 880, (3, 13): 880}  # ht_cached_keys in a PyHeapTypeObject
 INLINE_VALUES, MANAGED_DICT = 1 << 2, 1 << 4  # tp_flags: of 3.13, and from 3.11 on
 DICT_WORDS, VALUES_WORDS = 3, 4  # words before an instance with a managed dict: to the dict, to its values (3.11)
@@ -53,6 +54,8 @@ class ObjectReader:
         """
         self.version, self.order, self._codes, self.read = layout.version, order, codes, read
         self.fields = {**OBJECT_OFFSETS, **layout.fields, **fields}
+        if layout.version in MODULES:
+            self.fields["interpreter_state.imports_modules"] = MODULES[layout.version]
         self.head = layout.fields["pyobject.ob_type"] + 8  # bytes of an object before its own fields
         self._type_names: dict[int, str] = {}
 
@@ -128,6 +131,12 @@ class ObjectReader:
             for index, name, value in self._key_entries(keys, names)
         }
 
+    def members(self, interpreter: int, module: str, names: Collection[str]) -> dict[str, int]:
+        """Return members of an imported module by name; none if the interpreter has not imported it."""
+        modules = self.field(interpreter, "interpreter_state.imports_modules")
+        found = self.entries(modules, [module]).get(module) if modules else None
+        return {} if found is None else self.entries(self.field(found, "module_object.dict"), names)
+
     def attribute(self, instance: int, name: str) -> int:
         """Return an attribute of an instance of a Python class, 0 if it does not have it."""
         kind = self.field(instance, "pyobject.ob_type")
@@ -150,8 +159,25 @@ class ObjectReader:
                 return self.word(values + 8 * index)
         return 0
 
+    def items(self, mapping: int) -> list[tuple[int, int]]:
+        """Return the addresses of keys and values of a dict without shared keys."""
+        if self.type_name(mapping) != "dict":
+            raise InvalidObject(f"the object at {mapping:#x} is not a dict")
+        keys = self.field(mapping, "dict_object.ma_keys")
+        return [(key, value) for _, key, value in self._all_entries(keys) if value]
+
     def _key_entries(self, keys: int, names: Collection[str]) -> Iterator[tuple[int, str, int]]:
         """Yield index, key and value of the entries of a dict's keys whose keys are among some strings."""
+        lengths = {len(name) for name in names}
+        for index, key, value in self._all_entries(keys):
+            with suppress(Unreadable, InvalidObject):
+                if self.field(key, "unicode_object.length") in lengths and self.type_name(key) == "str":
+                    name = self.text(key)
+                    if name in names:
+                        yield index, name, value
+
+    def _all_entries(self, keys: int) -> Iterator[tuple[int, int, int]]:
+        """Yield index, key and value of the entries of a dict's keys."""
         head = self.read(keys, KEYS_HEAD + 8)
         if self.version < (3, 11):
             size, count = int.from_bytes(head[8:16], self.order), int.from_bytes(head[32:40], self.order)
@@ -162,13 +188,9 @@ class ObjectReader:
             start, step = keys + KEYS_HEAD + (1 << min(head[9], 32)), 16 if head[10] else 24
         if count > ENTRIES_LIMIT:
             raise InvalidObject(f"the dict's keys at {keys:#x} are {count}")
-        lengths = {len(name) for name in names}
         table = self.read(start, count * step)
         for index in range(count):
             entry = table[index * step : (index + 1) * step]
             key = int.from_bytes(entry[-16:-8], self.order)
-            with suppress(Unreadable, InvalidObject):
-                if key and self.field(key, "unicode_object.length") in lengths and self.type_name(key) == "str":
-                    name = self.text(key)
-                    if name in names:
-                        yield index, name, int.from_bytes(entry[-8:], self.order)
+            if key:
+                yield index, key, int.from_bytes(entry[-8:], self.order)

@@ -38,22 +38,22 @@ SECTION_FIELDS = (
 LONGEST_OFFSET = 1 << 20
 TASK_OFFSETS = {
     (3, 9): {
-        "interpreter_state.imports_modules": 856, "thread_state.dict": 152, "gen_object.frame": 16,
+        "thread_state.dict": 152, "gen_object.frame": 16,
         "gen_object.running": 24, "frame_object.stacktop": 72, "code_object.co_code": 48, "asyncio_task.state": 80,
         "asyncio_task.coro": 152, "asyncio_task.name": 160,
     },
     (3, 10): {
-        "interpreter_state.imports_modules": 856, "thread_state.dict": 152, "gen_object.frame": 16,
+        "thread_state.dict": 152, "gen_object.frame": 16,
         "frame_object.state": 108, "frame_object.stackdepth": 80, "frame_object.valuestack": 64,
         "code_object.co_code": 48, "asyncio_task.state": 88, "asyncio_task.coro": 160, "asyncio_task.name": 168,
     },
     (3, 11): {
-        "interpreter_state.imports_modules": 888, "thread_state.dict": 128, "gen_object.gi_iframe": 80,
+        "thread_state.dict": 128, "gen_object.gi_iframe": 80,
         "gen_object.gi_frame_state": 75, "interpreter_frame.stacktop": 64, "interpreter_frame.localsplus": 72,
         "asyncio_task.state": 88, "asyncio_task.coro": 136, "asyncio_task.name": 144,
     },
     (3, 12): {
-        "interpreter_state.imports_modules": 944, "thread_state.dict": 112, "gen_object.gi_iframe": 72,
+        "thread_state.dict": 112, "gen_object.gi_iframe": 72,
         "gen_object.gi_frame_state": 67, "interpreter_frame.stacktop": 64, "interpreter_frame.localsplus": 72,
         "asyncio_task.state": 88, "asyncio_task.coro": 136, "asyncio_task.name": 144,
     },
@@ -208,11 +208,7 @@ class AsyncioReader:
     def _sets_of(self, interpreter: int) -> list[int]:
         """Return the sets of tasks of an interpreter; none if it has not imported asyncio."""
         objects = self._objects
-        modules = objects.field(interpreter, "interpreter_state.imports_modules")
-        module = objects.entries(modules, [MODULE]).get(MODULE) if modules else None
-        if module is None:
-            return []
-        members = objects.entries(objects.field(module, "module_object.dict"), SETS)
+        members = objects.members(interpreter, MODULE, SETS)
         sets = [
             address if objects.type_name(address) == "set" else objects.attribute(address, "data")
             for address in members.values()

@@ -174,6 +174,10 @@ class Runtime(Protocol):
         """Return True if a runtime address is in the function that evaluates frames, by its name."""
         ...
 
+    def thread_names(self, threads: Sequence[ThreadKey], read: Read) -> dict[int, str]:
+        """Return the names that the program gave to threads that were walked, by tid, where the kernel has others."""
+        ...
+
     def locate_tasks(self, read: Read) -> TaskReader:
         """Return what reads the tasks of the runtime's event loops, after it has located them."""
         ...

@@ -214,5 +214,9 @@ class Interpreters:
             if thread.tid in by_tid
         }
 
+    def thread_names(self, threads: Sequence[ThreadKey], read: Read) -> dict[int, str]:
+        """Return the names that the program gave to threads that were walked, by tid, where the kernel has others."""
+        return {tid: name for runtime in self.runtimes for tid, name in runtime.thread_names(threads, read).items()}
+
     def _is_evaluation(self, address: int) -> bool:
         return any(runtime.is_evaluation(address) for runtime in self.runtimes)

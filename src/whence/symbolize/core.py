@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse, naming
 from whence._base.files import atomic_write, stamp_of
+from whence._base.records import replaced
 from whence.dumps.core import core_regions, read_core
 from whence.dumps.facts import MinidumpFacts
 from whence.dumps.minidump import Minidump, is_minidump
@@ -62,6 +63,7 @@ class Core(Snapshot):
         unproved: paths of files that fit, but that the core does not identify.
         problems: descriptions of damaged parts, which are left out.
         interpreter_problems: why interpreters could not be read, after `stacks`.
+        interpreter_titles: names and versions of interpreters, after `stacks`.
         arguments: the command line, of which cores keep 79 bytes.
         executable: the path of the program.
         written: when the dump was written, in seconds since 1970.
@@ -105,6 +107,7 @@ class Core(Snapshot):
         self.arguments, self.executable = core.arguments, core.executable
         self.written = written
         self.interpreter_problems: tuple[str, ...] = ()
+        self.interpreter_titles: tuple[str, ...] = ()
 
     def _elf(self) -> ElfFile:
         return ElfFile.open(self.path) if self._unpacked is None else self._unpacked.elf(self.path)
@@ -214,6 +217,7 @@ class Core(Snapshot):
             return self._interpreted_stacks(symbolizer, tids)
         values: list[FrameVariables] | None = None
         interpreted: dict[int, InterpretedThread] = {}
+        names: dict[int, str] = {}
         unwound = recorded_stacks if variables else opened_stacks
         with self._opened() as dump, unwound(dump, symbolizer.locator, tids=tids, scan=scan) as opened:
             stacks = opened.stacks
@@ -223,11 +227,16 @@ class Core(Snapshot):
                 found = Interpreters.of_dump(dump, opened)
                 threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
                 found.walk(threads)
-                self.interpreter_problems = tuple(found.problems)
+                self.interpreter_problems, self.interpreter_titles = tuple(found.problems), tuple(found.titles)
                 interpreted = found.merged(threads, opened.memory.read)
+                keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
+                names = found.thread_names(keys, opened.memory.read)
         frames = named(self, [stack.unwound for stack in stacks], symbolizer, values)
         return [
-            with_interpreter(_stack(stack, of_stack), stack.unwound, interpreted.get(stack.tid))
+            replaced(
+                with_interpreter(_stack(stack, of_stack), stack.unwound, interpreted.get(stack.tid)),
+                python_name=names.get(stack.tid, ""),
+            )
             for stack, of_stack in zip(stacks, frames, strict=True)
         ]
 
@@ -235,9 +244,15 @@ class Core(Snapshot):
         """Return the stacks of CPython's threads without native frames."""
         with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids, unwinds=False) as opened:
             found, threads = _walked(dump, opened)
-            self.interpreter_problems = tuple(found.problems)
+            self.interpreter_problems, self.interpreter_titles = tuple(found.problems), tuple(found.titles)
             interpreted = found.stacks(threads, opened.memory.read)
-        return [only_interpreted(_stack(stack, ()), interpreted.get(stack.tid)) for stack in opened.stacks]
+            names = found.thread_names(threads, opened.memory.read)
+        return [
+            replaced(
+                only_interpreted(_stack(stack, ()), interpreted.get(stack.tid)), python_name=names.get(stack.tid, "")
+            )
+            for stack in opened.stacks
+        ]
 
     def tasks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> Tasks:
         """Return the tasks of asyncio (of threads `tids`), with the coroutines that each one awaits.

@@ -47,6 +47,7 @@ class Process(LivePid, Closing):
 
     Attributes:
         interpreter_problems: why interpreters could not be read, after `stacks`.
+        interpreter_titles: names and versions of interpreters, after `stacks`.
 
     Raises Unsupported on systems without /proc.
     """
@@ -59,6 +60,7 @@ class Process(LivePid, Closing):
         self.pid = pid
         self._resolver = resolver or Resolver(proc_root)
         self.interpreter_problems: tuple[str, ...] = ()
+        self.interpreter_titles: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
@@ -122,6 +124,7 @@ class Process(LivePid, Closing):
             with self.live_stacks(symbolizer, scan=scan, interpreters=interpreters) as live:
                 stacks = live.take_with_variables(tids, limits) if variables else live.take(tids)
                 self.interpreter_problems = tuple(live.interpreters.problems)
+                self.interpreter_titles = tuple(live.interpreters.titles)
                 return stacks
         except PermissionError:
             return denied(self.directory, tids)

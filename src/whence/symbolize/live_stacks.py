@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from whence._base.records import replaced
 from whence.interpreters.model import ThreadKey
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.procmap import maps
@@ -216,8 +217,13 @@ class LiveStacks:
     def name(self, stacks: list[LiveStack], variables: list[FrameVariables] | None = None) -> list[Stack]:
         """Return stacks with names."""
         frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer, variables)
+        keys = [ThreadKey(stack.tid, stack.thread_pointer) for stack in stacks]
+        names = self.interpreters.thread_names(keys, PagedMemory(self._live.memory.read_now).read)
         return [
-            with_interpreter(_stack(stack, of_stack), stack.unwound, self.interpreted.get(stack.tid))
+            replaced(
+                with_interpreter(_stack(stack, of_stack), stack.unwound, self.interpreted.get(stack.tid)),
+                python_name=names.get(stack.tid, ""),
+            )
             for stack, of_stack in zip(stacks, frames, strict=True)
         ]
 

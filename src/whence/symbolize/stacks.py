@@ -65,7 +65,8 @@ class Stack(Record, frozen=True):
 
     Of a thread of an interpreter, `has_gil` says whether it holds the global interpreter lock, None if there is none,
     and `interpreter_problem` why Python frames are missing or `apart` from the native ones, if so. `waits_for` is what
-    a thread waits for, "" if nothing is recognized.
+    a thread waits for, "" if nothing is recognized. `python_name` is the name that the program gave it before CPython
+    3.14; since then, `name` is that name.
 
     A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is the number of seconds for which
     it was stopped, at most, and `missing` says why it was not stopped, if so.
@@ -88,6 +89,7 @@ class Stack(Record, frozen=True):
     has_gil: bool | None = None
     waits_for: str = ""
     gap: int = INNER_KEPT  # number of frames before the dropped ones
+    python_name: str = ""
 
     @property
     def all_frames(self) -> tuple[NamedFrame, ...]:
