@@ -79,8 +79,12 @@ def feed(folders: list[str]) -> None:
 
 
 def package_of(path: str) -> str:
-    """Return the parser that a file of src/whence belongs to, or ""."""
-    inner = path.partition("src/whence/")[2]
+    """Return the parser that a file belongs to, by its path in src, or "".
+
+    >>> package_of("src/whence/dwarf/info.py"), package_of("whence/dwarf/kernels/leb.py"), package_of("whence/cli/x.py")
+    ('dwarf', 'dwarf', '')
+    """
+    inner = path.removeprefix("src/").removeprefix("whence/")
     return next((name for name in PARSERS if inner.startswith(f"{name}/")), "")
 
 
