@@ -10,6 +10,7 @@ import argparse
 import gzip
 import hashlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -148,7 +149,11 @@ def main(arguments: list[str]) -> int:
         began = time.perf_counter()
         with Store(folder / "store") as store:
             store.add(folder / "program")
-        fill(folder / "store", options.builds)
+        writer = multiprocessing.Process(target=fill, args=(folder / "store", options.builds))
+        writer.start()  # a process of its own: commands would inherit the peak of this one's memory
+        writer.join()
+        if writer.exitcode:
+            raise RuntimeError(f"filling the store: exit status {writer.exitcode}")
         print(f"a store of {options.builds:,} builds, made in {time.perf_counter() - began:.0f} s")
         commands(folder / "store", options.builds)
     return 0
