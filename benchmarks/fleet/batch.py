@@ -31,6 +31,7 @@ BUILDS = 50
 SKEW = 0.9  # of the rows have the first build-id
 WORKERS = 2
 SEED = 1
+PARTITION = "4m"
 
 
 class Inputs:
@@ -143,6 +144,7 @@ def by_spark(inputs: Inputs, out: Path) -> None:
 
     builder = SparkSession.builder.master(f"local[{WORKERS},4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.parquet.compression.codec", "zstd").config("spark.driver.memory", "4g")
+    builder = builder.config("spark.sql.files.maxPartitionBytes", PARTITION)  # a task for each file, as in Ray
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
