@@ -47,7 +47,8 @@ def code_addresses(path: Path, *names: str) -> list[int]:
 
 
 def archive_of(path: Path, columns: bool = False) -> Path:
-    out = folder() / f"{path.name}{'-columns' if columns else ''}.lidia"
+    out = folder() / "archives" / f"{path.name}{'-columns' if columns else ''}.lidia"  # not next to the program
+    out.parent.mkdir(exist_ok=True)
     create(path, out, columns=columns)
     return out
 
