@@ -427,3 +427,9 @@ def test_cores_are_not_kept_in_buckets(capsys: pytest.CaptureFixture[str], tmp_p
     assert "cores are kept in a folder, or in a store in a folder" in capsys.readouterr().err
     assert main(["store", "ls", "memory://cores", "--small-cores"]) == 2
     assert "small cores are kept in stores in folders only" in capsys.readouterr().err
+
+
+def test_a_control_character_before_the_pid_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.crash"
+    path.write_bytes(crash_file(forged()).replace(b"Pid:\t99", b"Pid:\t\x1e9"))
+    assert one(path).pid == 9

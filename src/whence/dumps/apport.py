@@ -122,6 +122,7 @@ def _pid(text: str) -> int:
     """Return the pid in the text of /proc/PID/status, 0 if it has none."""
     for line in text.split("\n"):
         name, _, value = line.partition(":")
-        if name == "Pid" and value.strip().isdecimal() and len(value) < 12:
-            return int(value)
+        digits = value.strip()
+        if name == "Pid" and digits.isdecimal() and len(digits) < 12:
+            return int(digits)
     return 0
