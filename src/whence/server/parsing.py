@@ -15,6 +15,7 @@ The server checks each reply as it would check the file: the process may have be
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import mmap
 import os
@@ -300,6 +301,8 @@ def main() -> int:
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the server ends this process
     write_every_format()
+    gc.collect()
+    gc.freeze()  # else a collection in a child visits, and so copies, every page with objects
     children: list[Child] = []
     ended, wakes = socket.socketpair()
     ended.setblocking(False)
