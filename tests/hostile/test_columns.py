@@ -128,7 +128,7 @@ REFUSED = 3
         (inputs.long_build_ids, "parquet", DONE, 300),
         (inputs.long_build_ids, "csv", REFUSED, 400),
         (inputs.lists_of_long_texts, "parquet", REFUSED, 300),
-        (inputs.texts_of_long_prefixes, "parquet", REFUSED, 900),
+        (inputs.texts_of_long_prefixes, "parquet", REFUSED, 1000),
         (inputs.many_nulls, "arrow", DONE, 700),
     ],
 )
