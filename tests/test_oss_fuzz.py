@@ -48,7 +48,7 @@ def test_seeds_are_files_with_the_names_that_libfuzzer_gives(tmp_path: Path, mon
         assert all(hashlib.sha1(path.read_bytes()).hexdigest() == path.name for path in paths)
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 def test_the_build_script_is_one_and_uses_files_that_exist() -> None:
     script = FOLDER / "build.sh"
     done = subprocess.run(["bash", "-n", script], capture_output=True, text=True)

@@ -3,7 +3,7 @@
     python tools/sbom.py        what is installed here, Python's and Debian's packages: for the container's image
 
 `of_wheel` is what setup.py writes into each wheel (PEP 770: .dist-info/sboms/). The same input gives the same bytes:
-there is no time of creation, and the serial number is derived from the content. This module does not import whence:
+the time of creation is left out, and the serial number is derived from the content. This module does not import whence:
 it runs while whence is built.
 """
 

@@ -151,7 +151,7 @@ def storm(options: argparse.Namespace, *, shared_cache: bool, by_build: bool) ->
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value that a share of the values does not exceed; NaN if there are none."""
+    """Return the value that a share of the values does not exceed; NaN without values."""
     return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else float("nan")
 
 

@@ -193,8 +193,8 @@ class Tools:
                     answers = symbolizer.symbolize(self._core(file, binaries), numbers, return_address=return_addresses)
                     return bounded(line for answer in answers for line in as_lines(answer))
             with locator.open(file, demangle=True) as binary:
-                found = binary.lookup_many(numbers, return_address=return_addresses)
-                return bounded(named_lines(numbers, found))
+                table = binary.lookup_many(numbers, return_address=return_addresses)
+                return bounded(named_lines(numbers, table))
 
     def stacks(self, path: str, thread: int = 0, variables: bool = False, binaries: Sequence[str] = ()) -> str:
         """Print the stacks of a core dump or minidump, of all threads or of one.
@@ -335,9 +335,9 @@ def chosen_type(profile: Profile, word: str) -> Iterator[None]:
         profile.default_type = default
 
 
-def named_lines(addresses: Sequence[int], found: Iterable[Sequence[object]]) -> Iterator[str]:
+def named_lines(addresses: Sequence[int], chains: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield each address with its frames, innermost first."""
-    for number, frames in zip(addresses, found, strict=True):
+    for number, frames in zip(addresses, chains, strict=True):
         yield f"{number:#x}"
         for frame in frames:
             yield f"    {frame_text(frame)}"  # type: ignore[arg-type]

@@ -87,14 +87,14 @@ class About(NamedTuple):
         return "" if self.written is None else strftime("%Y-%m-%d %H:%M:%S", localtime(self.written))
 
     def __str__(self) -> str:
-        words = [
+        parts = [
             f"process {self.pid}",
             plain(self.arguments or self.command),
             plain(self.executable),
             self.time,
             *self.interpreters,
         ]
-        return ", ".join(filter(None, words))
+        return ", ".join(filter(None, parts))
 
     def as_object(self) -> dict[str, object]:
         fields: dict[str, object] = {

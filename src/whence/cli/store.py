@@ -299,10 +299,10 @@ def is_identity(word: str) -> bool:
 def id_of(store: Store, word: str) -> str:
     """Return the build-id that a build-id, a debug id or the code id of a PE file means, in any spelling."""
     debug_id, code_id = DebugId.parse(word), code_id_of(word)
-    known = store.build_id_of(debug_id.breakpad) if debug_id else ""
+    build_id = store.build_id_of(debug_id.breakpad) if debug_id else ""
     if code_id:
-        known = store.build_id_of_code(code_id)
-    return known or same_id(word).lower()
+        build_id = store.build_id_of_code(code_id)
+    return build_id or same_id(word).lower()
 
 
 def described(store: Store, word: str) -> list[Meta]:
@@ -469,7 +469,7 @@ def list_cores(folder: str, *, as_json: bool) -> int:
 
 
 def show_cores(store: Store, signature: str, *, as_json: bool) -> bool:
-    """Print the small cores of a signature. False if there are none."""
+    """Print the small cores of a signature. Return False if the store has no such signature."""
     from whence.crashes.keeping import kept_signatures
 
     if not is_signature(signature) or not is_folder(store):

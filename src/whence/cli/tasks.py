@@ -63,15 +63,15 @@ def show_tasks(about: About, tasks: Tasks, *, as_json: bool) -> int:
 
 def task_lines(task: Task) -> list[str]:
     """Return a line about a task, and one for each frame, innermost first."""
-    words = [f"task {plain(task.name) or '??'}", f"in thread {task.tid}" if task.tid else "in no running loop"]
-    words.append(str(task.state))
+    parts = [f"task {plain(task.name) or '??'}", f"in thread {task.tid}" if task.tid else "in no running loop"]
+    parts.append(str(task.state))
     if task.awaits:
-        words.append(f"awaits {plain(task.awaits)}")
+        parts.append(f"awaits {plain(task.awaits)}")
     elif task.waits_for:
-        words.append(f"waits for a {plain(task.waits_for.rpartition('.')[2])}")
+        parts.append(f"waits for a {plain(task.waits_for.rpartition('.')[2])}")
     if task.awaited_by:
-        words.append(f"awaited by {', '.join(map(plain, task.awaited_by))}")
-    lines = [", ".join(words)]
+        parts.append(f"awaited by {', '.join(map(plain, task.awaited_by))}")
+    lines = [", ".join(parts)]
     for frame in task.frames:
         column = f":{frame.column}" if frame.column else ""
         lines.append(f"  {coloured_frame(frame)}{column}")

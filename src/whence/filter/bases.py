@@ -88,26 +88,26 @@ class BaseUnknown(WhenceError):
 def raw_addresses(blocks: Iterable[bytes], *, every: bool = False) -> list[int]:
     """Return the distinct runtime addresses in frames of a log, or with `every` all addresses, in its order."""
     index = FormIndex((*FORMS, ANY_ADDRESS) if every else FORMS)
-    found: dict[int, None] = {}
+    addresses: dict[int, None] = {}
     rest = b""
     for block in blocks:
         text = rest + block
         end = text.rfind(b"\n") + 1
         rest = text[end:] if len(text) - end <= LINE_BYTES else b""
-        _collect(index, text[:end], found)
-    _collect(index, rest + b"\n", found)
-    return list(found)
+        _collect(index, text[:end], addresses)
+    _collect(index, rest + b"\n", addresses)
+    return list(addresses)
 
 
-def _collect(index: FormIndex, text: bytes, found: dict[int, None]) -> None:
+def _collect(index: FormIndex, text: bytes, addresses: dict[int, None]) -> None:
     numbers = iter(index.needles.lines(text, EVERY_NEEDLE).numbers())
     for start, end, present in zip(numbers, numbers, numbers, strict=True):
         line = text[start:end] if end - start <= LINE_BYTES else b""
         for matcher in index.with_needles(present):
             if matcher.form.holds is Holds.RUNTIME:
                 for match in matcher.form.pattern.finditer(line):
-                    if len(found) < MOST_READ and not match.groupdict().get("module"):
-                        found[int(match["address"], 16)] = None
+                    if len(addresses) < MOST_READ and not match.groupdict().get("module"):
+                        addresses[int(match["address"], 16)] = None
 
 
 def guess_bases(file: ObjectFile, addresses: Sequence[int]) -> list[LoadBase]:
@@ -140,13 +140,13 @@ def guess_bases(file: ObjectFile, addresses: Sequence[int]) -> list[LoadBase]:
         rivals = [count for other, count in votes.items() if 0 < abs(other - base) < code.span]
         next_calls = max(rivals, default=0)
         inside = sum(1 for address in chosen if code.contains(address - base))
-        found = LoadBase(base, calls, inside, len(chosen), next_calls, possible)
+        guess = LoadBase(base, calls, inside, len(chosen), next_calls, possible)
         chance = possible * tail(inside, calls, density)
         if calls < FEWEST or chance > MOST_CHANCE or calls - next_calls < MARGIN:
             best = ", ".join(f"{base:#x} ({calls})" for base, calls in votes.most_common(SHOWN_BASES))
             why = f"of {len(chosen)} addresses too few agree; the best of {possible:,} bases by calls: {best}"
             break
-        out.append(found)
+        out.append(guess)
         taken = {address for address in chosen if code.contains(address - base)}
         chosen = [address for address in chosen if address not in taken]
         votes = Counter()

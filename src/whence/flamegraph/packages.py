@@ -55,8 +55,8 @@ def is_python(file: str) -> bool:
 def python_package(file: str) -> str:
     """Return the installed package of a file of Python, "python" for the standard library, or the folder."""
     for folder in INSTALLED:
-        _, found, path = file.rpartition(folder)
-        if found:
+        _, separator, path = file.rpartition(folder)
+        if separator:
             return path.partition("/")[0].removesuffix(".py")
     return "python" if file.startswith(FROZEN) or LIBRARY.search(file) else file.rpartition("/")[0]
 

@@ -218,8 +218,8 @@ class Cpython:
         size = self.layout.header_bytes
         content = bytes(self.walker.headers)
         if self._order != "little":
-            words = memoryview(content).cast("Q").tolist()
-            content = b"".join(word.to_bytes(8, self._order) for word in words)
+            numbers = memoryview(content).cast("Q").tolist()
+            content = b"".join(word.to_bytes(8, self._order) for word in numbers)
         return {
             address: content[index * size : (index + 1) * size]
             for index, address in enumerate(self.walker.codes.numbers())
@@ -258,16 +258,16 @@ class Cpython:
         self, address: int, code: int, position: int, headers: dict[int, bytes], read: Read, is_live: bool
     ) -> list[InterpretedFrame]:
         """Return a frame; an empty list if the program does not have it, because the interpreter made its code."""
-        found = self._codes.code(code, headers.get(code), read, is_live=is_live)
-        if not isinstance(found, CodeObject):
-            return [InterpretedFrame(address, None, found)]
-        if found.is_shim:
+        code_object = self._codes.code(code, headers.get(code), read, is_live=is_live)
+        if not isinstance(code_object, CodeObject):
+            return [InterpretedFrame(address, None, code_object)]
+        if code_object.is_shim:
             return []
         if position >> 63:  # signed
             position -= 1 << 64
         if self.layout.version == (3, 10):
             position *= 2  # it counts code units
-        return [InterpretedFrame(address, found.frame(position))]
+        return [InterpretedFrame(address, code_object.frame(position))]
 
 
 # finding

@@ -122,14 +122,14 @@ def lines_of_3_10(table: bytes, first_line: int) -> list[Location]:
 def locations_of_table(table: bytes, first_line: int) -> list[Location]:
     """Return the ranges of a location table. A damaged one ends early."""
     locations = []
-    line, start, at = first_line, 0, 0
+    line, start, index = first_line, 0, 0
 
     def varint() -> int:
-        nonlocal at
+        nonlocal index
         value = shift = 0
         while True:
-            byte = table[at]
-            at += 1
+            byte = table[index]
+            index += 1
             value |= (byte & 63) << shift
             shift += 6
             if not byte & 64 or shift > 60:
@@ -140,20 +140,20 @@ def locations_of_table(table: bytes, first_line: int) -> list[Location]:
         return -(value >> 1) if value & 1 else value >> 1
 
     try:
-        while at < len(table):
-            first = table[at]
-            at += 1
+        while index < len(table):
+            first = table[index]
+            index += 1
             if not first & 128:
                 break
             kind, end = first >> 3 & 15, start + ((first & 7) + 1) * UNIT
             shown, column = line, 0
             if kind < FIRST_ONE_LINE:  # the line does not change, the columns are in two bytes
-                column = (kind << 3 | table[at] >> 4 & 7) + 1
-                at += 1
+                column = (kind << 3 | table[index] >> 4 & 7) + 1
+                index += 1
             elif kind < NO_COLUMNS:
                 line += kind - FIRST_ONE_LINE
-                column = table[at] + 1
-                at += 2
+                column = table[index] + 1
+                index += 2
             elif kind == NO_COLUMNS:
                 line += signed()
             elif kind == LONG_FORM:
@@ -241,15 +241,15 @@ class CodeReader:
         return not any(location.line for location in locations_of_table(table, first_line))
 
     def _is_code_type(self, address: int, read: Read) -> bool:
-        known = self._types.get(address)
-        if known is None:
+        is_code = self._types.get(address)
+        if is_code is None:
             try:
                 name = self._word(read(address + self._layout.fields["type_object.tp_name"], 8), 0)
-                known = read(name, 5) == b"code\0"
+                is_code = read(name, 5) == b"code\0"
             except Unreadable:  # a core without its files does not have tp_name: all code objects have one type
-                known = bool(address) and not any(self._types.values())
-            self._types[address] = known
-        return known
+                is_code = bool(address) and not any(self._types.values())
+            self._types[address] = is_code
+        return is_code
 
     def text(self, address: int, read: Read) -> str:
         """Return a string object. Raises Unreadable, InvalidObject."""

@@ -220,8 +220,8 @@ def read_debug_offsets(data: bytes, order: ByteOrder) -> CpythonLayout:
     version, free_threaded = (int.from_bytes(data[at : at + 8], order) for at in (8, 16))
     release, minor = release_of(version), version >> 16 & 255
     if (version >> 24, minor) not in TABLE_BYTES or version >> 32:
-        known = ", ".join(f"{major}.{number}" for major, number in TABLE_BYTES)
-        raise UnknownLayout(f"CPython {release} is not a supported version (with a table: {known})")
+        supported = ", ".join(f"{major}.{number}" for major, number in TABLE_BYTES)
+        raise UnknownLayout(f"CPython {release} is not a supported version (with a table: {supported})")
     names = field_names(minor)
     table = data[8 * HEAD_FIELDS :]
     if len(table) < 8 * len(names):
@@ -304,9 +304,9 @@ NAME_TEXT = re.compile(r"python3\.?([0-9]{1,2})(?![0-9])")
 
 
 def release_by_strings(data: bytes | memoryview) -> str:
-    """Return PY_VERSION by a file's strings, for versions without `Py_Version`; "" if there is none, or several."""
-    found = {match[0][:-1].rstrip(b"+").decode() for match in VERSION_TEXT.finditer(data)}
-    return found.pop() if len(found) == 1 else ""
+    """Return PY_VERSION by a file's strings, for versions without `Py_Version`; "" if they have none or several."""
+    versions = {match[0][:-1].rstrip(b"+").decode() for match in VERSION_TEXT.finditer(data)}
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def version_by_name(path: str) -> tuple[int, int] | None:

@@ -134,8 +134,8 @@ class ObjectReader:
     def members(self, interpreter: int, module: str, names: Collection[str]) -> dict[str, int]:
         """Return members of an imported module by name; none if the interpreter has not imported it."""
         modules = self.field(interpreter, "interpreter_state.imports_modules")
-        found = self.entries(modules, [module]).get(module) if modules else None
-        return {} if found is None else self.entries(self.field(found, "module_object.dict"), names)
+        address = self.entries(modules, [module]).get(module) if modules else None
+        return {} if address is None else self.entries(self.field(address, "module_object.dict"), names)
 
     def attribute(self, instance: int, name: str) -> int:
         """Return an attribute of an instance of a Python class, 0 if it does not have it."""

@@ -87,7 +87,7 @@ class InterpretedTask(NamedTuple):
 
     `tid` is the thread that runs its event loop, 0 if none does. `frames` are innermost first; those of a running task
     include the calls of its coroutines. `awaits` is the name of the task that it awaits, `waits_for` the type of the
-    future or awaitable at the end of its chain; "" if there is none. `awaited_by` has the names of the tasks that wait
+    future or awaitable at the end of its chain; "" if unknown. `awaited_by` has the names of the tasks that wait
     for it. `problem` says why frames are missing, "" if none are.
     """
 

@@ -117,8 +117,8 @@ class Interpreters:
         runtimes: list[Runtime] = []
         problems: list[str] = []
         for find in FINDERS:
-            found, unread = find(modules, read, writable, order, pointer_offset)
-            runtimes += found
+            interpreters, unread = find(modules, read, writable, order, pointer_offset)
+            runtimes += interpreters
             problems += unread
         return cls(runtimes, problems)
 
@@ -135,10 +135,10 @@ class Interpreters:
             return index >= 0 and address < entries[index][1]
 
         data = [(piece.start, piece.end) for piece in dump.memory if not entries or is_of_file(piece.start)]
-        found = cls.find(opened.modules, opened.memory.read, data, dump.order)
-        for start, content in dump.memory if found.runtimes else ():
-            found.add_segment(start, content)
-        return found
+        interpreters = cls.find(opened.modules, opened.memory.read, data, dump.order)
+        for start, content in dump.memory if interpreters.runtimes else ():
+            interpreters.add_segment(start, content)
+        return interpreters
 
     def __repr__(self) -> str:
         return f"<Interpreters: {', '.join(self.titles) or 'none'}>"

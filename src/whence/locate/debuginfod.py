@@ -576,8 +576,8 @@ def refusal_of(response: urllib3.BaseHTTPResponse) -> Refused:
     if not is_temporary and status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return Refused(f"status {status}")
     pause = pause_of(response.headers.get("Retry-After", ""), time.time())
-    asked = "" if pause is None else f", Retry-After {pause:.0f} s"
-    return Refused(f"status {status}{asked}", again=True, dead=True, pause=pause)
+    retry_after = "" if pause is None else f", Retry-After {pause:.0f} s"
+    return Refused(f"status {status}{retry_after}", again=True, dead=True, pause=pause)
 
 
 def pause_of(text: str, now: float) -> float | None:

@@ -447,7 +447,7 @@ class SymbolServers:
             yield from self._candidates(fetched, module.pdb, tried)
 
     def _candidates(self, fetched: Path | None, name: str, tried: list[Tried]) -> Iterator[Candidate]:
-        """Yield a fetched file; note why there is none."""
+        """Yield a fetched file, or note why it is missing."""
         if fetched is None:
             tried.append(Tried("", self.how, Outcome.ABSENT, f"{name} not found"))
             return

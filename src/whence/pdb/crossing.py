@@ -49,7 +49,9 @@ class CrossModuleIds:
             if count > (len(data) - offset) // 4:
                 break
             exports = self._exports_of(name)
-            ids.extend(exports.get(one, UNKNOWN) for one in struct.unpack_from(f"<{count}I", data, offset))
+            ids.extend(
+                exports.get(import_index, UNKNOWN) for import_index in struct.unpack_from(f"<{count}I", data, offset)
+            )
             starts.append(len(ids))
             offset += 4 * count
         return starts, ids

@@ -88,13 +88,13 @@ class PdbDebugInfo:
         contributions = self.pdb.contributions
         if not len(contributions):
             return [*range(self.unit_count)]
-        base, address_map, found = self.pdb.base, self.pdb.address_map, set()
+        base, address_map, modules = self.pdb.base, self.pdb.address_map, set()
         for vaddr in vaddrs:
             rva = vaddr - base if address_map is None else address_map.before(vaddr - base)
             index = -1 if rva is None else bisect_right(contributions.start, rva) - 1
             if rva is not None and index >= 0 and rva < contributions.end[index]:
-                found.add(contributions.module[index])
-        return sorted(found)
+                modules.add(contributions.module[index])
+        return sorted(modules)
 
     def unit_ranges(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return start, end and module (a number) of each contribution of a module."""

@@ -99,10 +99,10 @@ def descendants(root: str, pid: int) -> list[int]:
             except (OSError, IndexError, ValueError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    tids: list[int] = []
     pending = [pid]
     while pending:
         new = children.pop(pending.pop(), [])
-        found += new
+        tids += new
         pending += new
-    return sorted(found)
+    return sorted(tids)

@@ -123,7 +123,7 @@ class Children:
         if now < self._next:
             return []
         self._next = now + CHILDREN_INTERVAL
-        found = []
+        samples = []
         root = os.path.dirname(self._target.directory)
         for pid in descendants(root, self._target.pid):
             if pid not in self._seen and len(self._seen) < CHILDREN_LIMIT:
@@ -131,8 +131,8 @@ class Children:
                 with suppress(OSError, WhenceError):  # it has ended, or may not be read
                     process = Process(pid, proc_root=root)
                     live = process.live_stacks(self._symbolizer, interpreters=self._interpreters)
-                    found.append(SampledProcess(self._opened.enter_context(live), pid))
-        return found
+                    samples.append(SampledProcess(self._opened.enter_context(live), pid))
+        return samples
 
 
 class Sampler:

@@ -71,14 +71,14 @@ class SymbolFileEndpoints:
     def _build_id(self, identity: str) -> str:
         """Return the build-id that an ID of a path means; "" for another text."""
         debug_id, code_id = DebugId.parse(identity), code_id_of(identity)
-        known = ""
+        build_id = ""
         with suppress(WrongUse, OSError):
             if debug_id:
-                known = self._server.store.build_id_of(debug_id.breakpad)
+                build_id = self._server.store.build_id_of(debug_id.breakpad)
             elif code_id:
-                known = self._server.store.build_id_of_code(code_id)
+                build_id = self._server.store.build_id_of_code(code_id)
         folded = identity.lower()
-        return known or (folded if is_id(folded) else "")
+        return build_id or (folded if is_id(folded) else "")
 
 
 MODULE = b"MODULE "

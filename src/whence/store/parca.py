@@ -56,12 +56,12 @@ def is_parca(objects: Objects) -> bool:
 
 def parca_objects(objects: Objects) -> Iterator[ParcaObject]:
     """Yield the uploads of a bucket by build-id, the sources last. Raises OSError."""
-    found: dict[str, dict[str, str]] = {}
+    uploads: dict[str, dict[str, str]] = {}
     for entry in objects.list(""):
         match = KEY.fullmatch(entry.key)
         if match is not None and is_id(match[1]):
-            found.setdefault(match[1], {})[match[2]] = entry.key
-    for build_id, keys in sorted(found.items()):
+            uploads.setdefault(match[1], {})[match[2]] = entry.key
+    for build_id, keys in sorted(uploads.items()):
         for kind in (DEBUGINFO, "executable", SOURCES):
             if kind in keys:
                 about = keys.get("metadata" if kind == DEBUGINFO else kind + METADATA, "")

@@ -523,14 +523,14 @@ class StoreWriter(StoreReader):
     def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:
         """Bundle the source files below `folders` that the archive of a build-id names.
 
-        A bundle replaces a smaller one. Returns None if there is no archive. Raises WhenceError, OSError.
+        A bundle replaces a smaller one. Returns None without an archive. Raises WhenceError, OSError.
         """
         return self.bundle_sources(build_id, lambda paths: below(paths, folders))
 
     def bundle_sources(self, build_id: str, read: Callable[[list[str]], Iterable[tuple[str, bytes]]]) -> Bundled | None:
         """Bundle the source files that `read` returns for the paths in the archive of a build-id.
 
-        A bundle replaces a smaller one. Returns None if there is no archive. Raises WhenceError, OSError.
+        A bundle replaces a smaller one. Returns None without an archive. Raises WhenceError, OSError.
         """
         self._check_writable()
         folder = tempfile.TemporaryDirectory(dir=self._spool_folder())

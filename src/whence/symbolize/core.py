@@ -224,13 +224,13 @@ class Core(Snapshot):
             if variables:
                 values = _variables(dump, opened, symbolizer.locator, limits)
             if interpreters:
-                found = Interpreters.of_dump(dump, opened)
+                reader = Interpreters.of_dump(dump, opened)
                 threads = [NativeThread(stack.tid, stack.thread_pointer, stack.unwound) for stack in stacks]
-                found.walk(threads)
-                self.interpreter_problems, self.interpreter_titles = tuple(found.problems), tuple(found.titles)
-                interpreted = found.merged(threads, opened.memory.read)
+                reader.walk(threads)
+                self.interpreter_problems, self.interpreter_titles = tuple(reader.problems), tuple(reader.titles)
+                interpreted = reader.merged(threads, opened.memory.read)
                 keys = [ThreadKey(thread.tid, thread.pointer) for thread in threads]
-                names = found.thread_names(keys, opened.memory.read)
+                names = reader.thread_names(keys, opened.memory.read)
         frames = named(self, [stack.unwound for stack in stacks], symbolizer, values)
         return [
             replaced(
@@ -243,10 +243,13 @@ class Core(Snapshot):
     def _interpreted_stacks(self, symbolizer: Symbolizer, tids: Collection[int] | None) -> list[Stack]:
         """Return the stacks of CPython's threads without native frames."""
         with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids, unwinds=False) as opened:
-            found, threads = _walked(dump, opened)
-            self.interpreter_problems, self.interpreter_titles = tuple(found.problems), tuple(found.titles)
-            interpreted = found.stacks(threads, opened.memory.read)
-            names = found.thread_names(threads, opened.memory.read)
+            interpreters, threads = _walked(dump, opened)
+            self.interpreter_problems, self.interpreter_titles = (
+                tuple(interpreters.problems),
+                tuple(interpreters.titles),
+            )
+            interpreted = interpreters.stacks(threads, opened.memory.read)
+            names = interpreters.thread_names(threads, opened.memory.read)
         return [
             replaced(
                 only_interpreted(_stack(stack, ()), interpreted.get(stack.tid)), python_name=names.get(stack.tid, "")
@@ -263,10 +266,10 @@ class Core(Snapshot):
             with Symbolizer() as own:
                 return self.tasks(own, tids=tids)
         with self._opened() as dump, opened_stacks(dump, symbolizer.locator, tids=tids, unwinds=False) as opened:
-            found, threads = _walked(dump, opened)
-            located = found.tasks(opened.memory.read)
+            interpreters, threads = _walked(dump, opened)
+            located = interpreters.tasks(opened.memory.read)
             located.read()
-            return named_tasks(found, located, threads, opened.memory.read, tids=tids, is_live=False)
+            return named_tasks(interpreters, located, threads, opened.memory.read, tids=tids, is_live=False)
 
     def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
         """Return all goroutines of a Go program (1.17 to 1.27), in the order of their creation.
@@ -297,10 +300,10 @@ class Core(Snapshot):
 
 def _walked(dump: ProcessDump, opened: RecordedStacks) -> tuple[Interpreters, list[ThreadKey]]:
     """Return the interpreters of a dump and the threads that were walked."""
-    found = Interpreters.of_dump(dump, opened)
+    interpreters = Interpreters.of_dump(dump, opened)
     threads = [ThreadKey(stack.tid, stack.thread_pointer) for stack in opened.stacks]
-    found.walk(threads)
-    return found, threads
+    interpreters.walk(threads)
+    return interpreters, threads
 
 
 def _variables(

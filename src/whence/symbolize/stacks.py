@@ -63,7 +63,7 @@ class Stack(Record, frozen=True):
     `signal` is the signal of the thread, if any; `registers` are the innermost frame's by name. `skipped` is the number
     of frames that were dropped, after the innermost 4,096.
 
-    Of a thread of an interpreter, `has_gil` says whether it holds the global interpreter lock, None if there is none,
+    Of a thread of an interpreter, `has_gil` says whether it holds the global interpreter lock, None without a lock,
     and `interpreter_problem` why Python frames are missing or `apart` from the native ones, if so. `waits_for` is what
     a thread waits for, "" if nothing is recognized. `python_name` is the name that the program gave it before CPython
     3.14; since then, `name` is that name.
@@ -108,12 +108,12 @@ class Stack(Record, frozen=True):
 
     def token(self) -> str:
         """Return the addresses as a stack token (docs/formats/stack-token.md)."""
-        places = (frame.place for frame in self.native_frames if not frame.is_trampoline)
+        symbolized = (frame.place for frame in self.native_frames if not frame.is_trampoline)
         return token_of(
             (place.mapping.build_id, place.vaddr)
             if place.mapping is not None and place.mapping.build_id and place.vaddr is not None
             else ("", place.address)
-            for place in places
+            for place in symbolized
         )
 
     def __str__(self) -> str:
@@ -223,10 +223,10 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
 def interpreted_frame(native: StackFrame, frame: InterpretedFrame) -> NamedFrame:
     """Return a frame of an interpreter, which a native frame runs."""
     if frame.frame is not None:
-        place = Symbolized(frame.address, (frame.frame,))
+        symbolized = Symbolized(frame.address, (frame.frame,))
     else:
-        place = Symbolized(frame.address, (), Reason.UNREADABLE_FRAME, detail=frame.why)
-    return NamedFrame(native.pc, native.sp, FoundBy.INTERPRETER, False, place)
+        symbolized = Symbolized(frame.address, (), Reason.UNREADABLE_FRAME, detail=frame.why)
+    return NamedFrame(native.pc, native.sp, FoundBy.INTERPRETER, False, symbolized)
 
 
 def with_interpreter(stack: Stack, unwound: Unwound, thread: InterpretedThread | None) -> Stack:

@@ -26,7 +26,7 @@ class Task(NamedTuple):
 
     A running task's frames include the functions that its coroutines call. `tid` is the thread that runs the task's
     event loop, 0 if none does. `awaits` is the name of the task that it awaits, `waits_for` the type of the future at
-    the end of its chain; "" if there is none. `awaited_by` has the names of the tasks that wait for it. `problem` says
+    the end of its chain; "" if unknown. `awaited_by` has the names of the tasks that wait for it. `problem` says
     why frames are missing or have no name, "" if none are.
     """
 

@@ -224,8 +224,8 @@ class FrameTable:
         rva = vaddr - self._base if self._map is None else self._map.before(vaddr - self._base)
         if rva is None:
             return None
-        found = (part.find(rva) for part in self._parts)
-        data = next((one for one in found if one is not None), None)
+        results = (part.find(rva) for part in self._parts)
+        data = next((each for each in results if each is not None), None)
         return None if data is None else data._replace(start=data.start + vaddr - rva, end=data.end + vaddr - rva)
 
     def records(self) -> Iterator[str]:
@@ -329,10 +329,10 @@ def program_names(pdb: PdbFile) -> memoryview:
 
 def columns(rows: memoryview, width: int) -> tuple[array[int], array[int]]:
     """Return the starts and the sizes of rows that begin with both."""
-    words, step = array("I", bytes(rows)), width // 4
+    numbers, step = array("I", bytes(rows)), width // 4
     if sys.byteorder == "big":
-        words.byteswap()
-    return words[::step], words[1::step]
+        numbers.byteswap()
+    return numbers[::step], numbers[1::step]
 
 
 class Epilogue(NamedTuple):

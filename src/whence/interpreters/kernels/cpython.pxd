@@ -61,15 +61,10 @@ cpdef enum:  # numbers per row
 
 cdef enum:
     PAGE_BYTES = 4096
-    MARGIN = 128  # bytes around those that the last walk used, which frames may use now; a power of 2
+    MARGIN = 128  # bytes around the memory of the last walk, which frames may use now; a power of 2
     PAGES = 1024  # of the cache, direct-mapped
     PAGES_SHIFT = 54  # to the bits of a hash that number them
     SEEN_CODES = 1 << 12
-
-cdef struct FrameSegment:
-    unsigned long long start
-    unsigned long long end
-    const unsigned char* bytes
 
 cdef struct CachedPage:  # of a live process, read in the walk of this number
     unsigned long long walk

@@ -19,7 +19,8 @@ from cython.cimports.whence.kernels.bytes import u32, u64
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
-from cython.cimports.whence.kernels.vector import push, release
+from cython.cimports.whence.kernels.vector import release
+from cython.cimports.whence.unwind.kernels.segments import MemorySegment, add_segment, find_segment
 from cython.cimports.whence.unwind.kernels.stopped import (
     StoppedReader,
     whence_part,
@@ -120,22 +121,7 @@ class FrameWalker(StoppedReader):
 
     def add_segment(self, start: cython.ulonglong, data):
         """Add memory of a core, in order of address; segments must not overlap."""
-        view: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
-        segments: cython.pointer[FrameSegment] = cython.cast(cython.pointer[FrameSegment], self.segments.items)
-        size: cython.ulonglong = view.shape[0]
-        belong(start + size >= start)
-        belong(self.segments.count == 0 or segments[self.segments.count - 1].end <= start)
-        if size == 0:
-            return
-        new: cython.pointer[FrameSegment] = cython.cast(
-            cython.pointer[FrameSegment], push(cython.address(self.segments), cython.sizeof(FrameSegment))
-        )
-        if new == cython.NULL:
-            raise MemoryError
-        self.owners.append(view)
-        new.start = start
-        new.end = start + size
-        new.bytes = cython.address(view[0])
+        add_segment(cython.address(self.segments), self.owners, start, data)
 
     def walk(self, tids: cython.const[cython.uint][::1], pointers: cython.const[cython.ulonglong][::1]):
         """Walk the threads of a core with these ids or thread pointers (0: unknown)."""
@@ -226,7 +212,6 @@ class FrameWalker(StoppedReader):
 
     def fetch(self, address, into, size):
         """Copy memory. False if not all of it is available."""
-        low: cython.Py_ssize_t = 0
         part: cython.Py_ssize_t
         offset: cython.Py_ssize_t
         if address < LOWEST or address + cython.cast(cython.ulonglong, size) < address:
@@ -245,19 +230,10 @@ class FrameWalker(StoppedReader):
                 address += cython.cast(cython.ulonglong, part)
                 size -= part
             return True
-        segments: cython.pointer[FrameSegment] = cython.cast(cython.pointer[FrameSegment], self.segments.items)
-        high: cython.Py_ssize_t = self.segments.count
-        while low < high:
-            middle: cython.Py_ssize_t = (low + high) >> 1
-            if segments[middle].start <= address:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0 or address >= segments[low - 1].end:
+        segment: cython.pointer(cython.const[MemorySegment]) = find_segment(cython.address(self.segments), address)
+        if segment == cython.NULL or segment.end - address < cython.cast(cython.ulonglong, size):
             return False
-        if segments[low - 1].end - address < cython.cast(cython.ulonglong, size):
-            return False
-        memcpy(into, segments[low - 1].bytes + (address - segments[low - 1].start), size)
+        memcpy(into, segment.bytes + (address - segment.start), size)
         if self.records_reads:
             return self.reads.push_u64(address) and self.reads.push_u64(address + cython.cast(cython.ulonglong, size))
         return True

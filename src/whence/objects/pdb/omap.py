@@ -27,10 +27,10 @@ class AddressMap:
 
     def __init__(self, content: memoryview | bytes) -> None:
         """Read OMAP_FROM_SOURCE. Rows out of order are sorted; of rows with the same RVA the last one counts."""
-        words = array("I", bytes(content[: len(content) // ROW * ROW]))
+        numbers = array("I", bytes(content[: len(content) // ROW * ROW]))
         if sys.byteorder == "big":
-            words.byteswap()
-        before, after = words[::2], words[1::2]
+            numbers.byteswap()
+        before, after = numbers[::2], numbers[1::2]
         order: Sequence[int] = range(len(before))
         if not all(map(le, before, before[1:])):
             order = sorted(order, key=before.__getitem__)

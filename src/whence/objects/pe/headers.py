@@ -192,7 +192,7 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
 
 
 def string_size(data: memoryview, header: PeHeader) -> int:
-    """Return the size of the string table in bytes, as far as the file has it; 0 if there is none."""
+    """Return the size of the string table in bytes, as far as the file has it; 0 without a string table."""
     start = header.names_offset
     if not header.symbols_offset or start + 4 > len(data):
         return 0

@@ -177,7 +177,7 @@ def find_subsection(
     belong(min(start, size) >= 0 and size <= data.shape[0] - start)
     offset: cython.Py_ssize_t = start
     length: cython.Py_ssize_t = 0
-    found: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t = 0
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         while offset <= start + size - 8:
@@ -186,12 +186,12 @@ def find_subsection(
             if length > start + size - offset - 8:
                 break
             if u32(cython.address(data[offset]), False) == kind:
-                found = offset + 8
+                position = offset + 8
                 break
             offset += 8 + ((length + 3) & ~3)
-    if found == 0:
+    if position == 0:
         length = 0
-    return found, length
+    return position, length
 
 
 @cython.final

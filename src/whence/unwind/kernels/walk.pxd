@@ -2,6 +2,7 @@
 
 from whence.kernels.vector cimport U32s, U64s, Vector
 from whence.unwind.kernels.cfi cimport CfiTable
+from whence.unwind.kernels.segments cimport MemorySegment
 
 cdef enum:
     REGISTERS = 128  # DWARF numbers below; others are left to Python
@@ -34,11 +35,6 @@ cdef struct CachedRow:  # the row of a frame with this pc
     unsigned int table  # 1 + its index; 0: unused
     bint is_exact
     int dead  # registers whose slots are below the stack pointer: DEAD_*
-
-cdef struct MemorySegment:
-    unsigned long long start
-    unsigned long long end
-    const unsigned char* bytes
 
 cdef struct CodeMapping:  # executable memory
     unsigned long long start

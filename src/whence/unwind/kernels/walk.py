@@ -18,6 +18,7 @@ from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import push, push_u64, release
 from cython.cimports.whence.unwind.kernels import constants as c
 from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, CfiTable, Cie, Entry
+from cython.cimports.whence.unwind.kernels.segments import MemorySegment, add_segment, find_segment
 
 _ONE = cython.declare(cython.ulonglong, 1)
 RULES_LIMIT = cython.declare(cython.ulonglong, 64)  # rules of a row
@@ -99,22 +100,7 @@ class Walker:
 
     def add_segment(self, start: cython.ulonglong, data):
         """Add memory, in order of address; segments must not overlap."""
-        view: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
-        segments: cython.pointer[MemorySegment] = cython.cast(cython.pointer[MemorySegment], self.segments.items)
-        size: cython.ulonglong = view.shape[0]
-        belong(start + size >= start)
-        belong(self.segments.count == 0 or segments[self.segments.count - 1].end <= start)
-        if size == 0:
-            return
-        new: cython.pointer[MemorySegment] = cython.cast(
-            cython.pointer[MemorySegment], push(cython.address(self.segments), cython.sizeof(MemorySegment))
-        )
-        if new == cython.NULL:
-            raise MemoryError
-        self.owners.append(view)
-        new.start = start
-        new.end = start + size
-        new.bytes = cython.address(view[0])
+        add_segment(cython.address(self.segments), self.owners, start, data)
 
     def set_stack(self, start: cython.ulonglong, data):
         """Set the stack of the thread that is walked next, for memory outside the segments."""
@@ -130,20 +116,12 @@ class Walker:
 
     def load(self, address, value):
         """Load a word of memory. False if it is not available."""
-        low: cython.Py_ssize_t = 0
         if address - self.last_segment.start >= self.last_segment.end - self.last_segment.start:
-            segments: cython.pointer[MemorySegment] = cython.cast(cython.pointer[MemorySegment], self.segments.items)
-            high: cython.Py_ssize_t = self.segments.count
-            while low < high:
-                middle: cython.Py_ssize_t = (low + high) >> 1
-                if segments[middle].start <= address:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == 0 or address >= segments[low - 1].end:
+            segment: cython.pointer(cython.const[MemorySegment]) = find_segment(cython.address(self.segments), address)
+            if segment == cython.NULL:
                 self.unreadable = address
                 return False
-            self.last_segment = segments[low - 1]
+            self.last_segment = segment[0]
         if self.last_segment.end - address < cython.cast(cython.ulonglong, self.word):
             self.unreadable = address
             return False
