@@ -207,7 +207,9 @@ class Intake:
         if not uploads:
             self._add_outcomes(Added(bucket.url, REFUSED, "the bucket has no debuginfo/BUILD-ID/debuginfo of Parca"))
         for upload in uploads:
-            if upload.kind == SOURCES:
+            if upload.fault:
+                self._add_outcomes(Added(f"{bucket.url}/{upload.key}", REFUSED, upload.fault, upload.build_id))
+            elif upload.kind == SOURCES:
                 self._sources.append((bucket, upload))
             else:
                 yield partial(self._ingest_upload, bucket, upload)
@@ -215,9 +217,6 @@ class Intake:
     def _ingest_upload(self, bucket: Objects, upload: ParcaObject) -> None:
         """Ingest an object file of a bucket of Parca, if it has the build-id that it was uploaded for."""
         origin = f"{bucket.url}/{upload.key}"
-        if upload.fault:
-            self._add_outcomes(Added(origin, REFUSED, upload.fault, upload.build_id))
-            return
         with self._fetched(bucket, upload) as file:
             build_id = ""
             with suppress(WhenceError):  # reported by the scan
@@ -234,9 +233,6 @@ class Intake:
     def _bundle_upload(self, bucket: Objects, upload: ParcaObject) -> None:
         """Bundle the source files that were uploaded for a build-id, as far as its debug info names them."""
         origin = f"{bucket.url}/{upload.key}"
-        if upload.fault:
-            self._add_outcomes(Added(origin, REFUSED, upload.fault, upload.build_id))
-            return
         with self._fetched(bucket, upload) as file:
             stored = os.fstat(file.fileno()).st_size
             try:

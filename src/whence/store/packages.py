@@ -19,6 +19,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from lzma import LZMAError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -77,27 +78,22 @@ class PackageMember:
         if self._head:
             head, self._head = self._head, b""
             return head
-        try:
+        with package_errors():
             data = self._file.read(size if size >= 0 else 1 << 20)
-        except OSError as error:
-            if not is_of_package(error):
-                raise
-            raise broken(error) from error
-        except BROKEN as error:
-            raise broken(error) from error
         if not self._charged:
             self._budget.charge(len(data))
         return data
 
 
-def is_of_package(error: OSError) -> bool:
-    """Return True if an error is about the content of a package: gzip's, bz2's, or an invalid offset."""
-    return error.errno is None or error.errno == errno.EINVAL
-
-
-def broken(error: Exception) -> PackageError:
-    """Return the error for a damaged package."""
-    return PackageError("", None, f"damaged package: {plain(error)}")
+@contextmanager
+def package_errors() -> Iterator[None]:
+    """Open a block whose errors about the content of a package become PackageError."""
+    try:
+        yield
+    except (OSError, *BROKEN) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # those are of the content
+            raise
+        raise PackageError("", None, f"damaged package: {plain(error)}") from error
 
 
 def kind_of(path: str, head: bytes) -> str | None:
@@ -124,16 +120,10 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
         if kind == RPM:
             raise Unsupported(".rpm packages are not supported").with_hint("convert the package with rpm2archive")
         read = {DEB: _deb, TAR: _tar, ZIP: _zip, SINGLE: _single}[kind]
-        try:
+        with package_errors():
             for member in read(file, path, budget):
                 if member.is_object:
                     yield member
-        except OSError as error:
-            if not is_of_package(error):
-                raise
-            raise broken(error) from error
-        except BROKEN as error:
-            raise broken(error) from error
 
 
 def _deb(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
@@ -180,14 +170,8 @@ def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
 def tar_members(file: BinaryIO, stored: int) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     """Yield the regular files of a tar of `stored` bytes; each has to be read before the next. Raises PackageError."""
     budget = Budget("members", "unpacked bytes", stored, times=TIMES, allowance=ALLOWANCE, error=PackageError)
-    try:
+    with package_errors():
         yield from _tar_members(file, budget)
-    except OSError as error:
-        if not is_of_package(error):
-            raise
-        raise broken(error) from error
-    except BROKEN as error:
-        raise broken(error) from error
 
 
 def _tar_members(file: BinaryIO, budget: Budget) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
