@@ -43,7 +43,7 @@ CONTENT = 200  # bytes of each generated file
 
 
 def described(number: int, now: float, count: int) -> Meta:
-    """Return the description of a build: a random hash, sizes and dates as real ones have."""
+    """Return the description of a build: a random hash, realistic sizes and dates."""
     digest = hashlib.sha1(b"catalog %d" % number)
     added = int(now - DAYS * 86400 * number / count)
     quality = Quality(units=40, lines=True, symtab=True, dynsym=True, functions=True)

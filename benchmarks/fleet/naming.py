@@ -1,4 +1,4 @@
-"""Profiles named by a server: OTLP through the proxy, or pprof at /profile, for as long and as often as asked.
+"""Profiles named by a server: OTLP through the proxy, or pprof at /profile, by clients that run for a given time.
 
 The server keeps the archives of five builds with debug info. Each client sends requests one after the other; requests
 have stacks of their own over the same addresses, as those of one service do. With OTLP the server forwards to a sink.

@@ -116,7 +116,7 @@ def check_guessing(options: Namespace) -> None:
 
 
 def place_programs(places: Places, options: Namespace) -> bool:
-    """Tell `places` where the programs of --guess-base were loaded. Return False if a base is not sure."""
+    """Add the programs of --guess-base to `places`, at their guessed bases. Return False if a base is not sure."""
     from whence.filter.bases import BaseUnknown, guess_bases, raw_addresses
 
     addresses: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""Frames of interpreted programs, read from the memory of a process or core, and put in their places in native stacks.
+"""Frames of interpreted programs, read from the memory of a process or core, and merged into native stacks.
 
     process.py          the interpreters of one process, and the merged stacks of its threads
     model.py            Runtime, the interface of an interpreter; its frames, grouped by the native frames that run them

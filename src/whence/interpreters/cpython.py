@@ -142,7 +142,7 @@ class Cpython:
         return LIST_PROBLEMS.get(self.walker.problem, "")
 
     def interpreters(self) -> list[tuple[int, int, int, bool, int]]:
-        """Return address, ID, address of the lock, whether it is locked, and who held it last, of each interpreter."""
+        """Return address, ID, address of the lock, whether it is locked, and its last holder, of each interpreter."""
         numbers = self.walker.interpreters.numbers()
         rows = zip(*(iter(numbers),) * kernel.INTERPRETER_FIELDS, strict=True)
         return [(address, number, gil, bool(locked), holder) for address, number, gil, locked, holder in rows]

@@ -1,4 +1,4 @@
-"""Put the frames of an interpreter in their places inside of a native stack.
+"""Merge the frames of an interpreter into a native stack.
 
 A native frame occupies the stack from its stack pointer to that of its caller. The evaluation whose mark is there
 belongs to it: its frames replace the native frame, or precede it if evaluations are shown.

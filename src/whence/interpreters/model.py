@@ -1,4 +1,4 @@
-"""What a runtime tells about threads: the frames of its language, and which native frames run them.
+"""The threads of a runtime: the frames of its language, and the native frames that run them.
 
 A `Runtime` is an interpreter in a process or core. Each one has a module of its own, which finds it (`find`) and walks
 its frames; merging.py needs no more than the result.
@@ -33,7 +33,7 @@ class InterpretedFrame(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The frames that one native frame of the interpreter runs, innermost first; there may be none.
+    """The frames that one native frame of the interpreter runs, innermost first; possibly empty.
 
     `mark` is an address inside of that native frame; 0 if the version has no such mark.
     """

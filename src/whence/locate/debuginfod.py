@@ -366,7 +366,7 @@ class Debuginfod(Closing):
         return time.monotonic() - self._failed_at[server] < self.limits.rest
 
     def _skip(self, server: str, pause: float | None) -> None:
-        """Record that a server failed, so that it is skipped for `limits.dead` seconds, or for as long as it asked."""
+        """Record that a server failed, so that it is skipped for `limits.dead` seconds, or until its Retry-After."""
         note = self._dead(server)
         self._touch(note)
         if pause is not None and pause > self.limits.dead:

@@ -1,4 +1,4 @@
-"""Ids that a module takes over from other modules, as link-time code generation of MSVC makes them.
+"""Ids that a module imports from other modules, which MSVC's link-time code generation writes.
 
 An inlined function of another module has an id with the highest bit set: bits 20 to 30 are the index of an entry in the
 module's imports (DEBUG_S_CROSSSCOPEIMPORTS), bits 0 to 19 the index of an id in it. The entry has the name of the other

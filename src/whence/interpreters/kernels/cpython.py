@@ -298,7 +298,7 @@ class FrameWalker(StoppedReader):
         return tid
 
     def walk_all(self):
-        """Walk all interpreters, and the wanted ones of their thread states."""
+        """Walk all interpreters, and their wanted thread states."""
         interpreter: cython.ulonglong = 0
         state: cython.ulonglong = 0
         owner: cython.ulonglong = 0
