@@ -40,6 +40,18 @@ def test_numbers_of_dwarf_outside_of_their_table_are_found(package: Path) -> Non
     assert found == ["src/whence/dwarf/a.pxd:2", "src/whence/dwarf/a.pxd:3"]
 
 
+def test_possessive_quantifiers_of_groups_are_found(package: Path) -> None:
+    (package / "a.py").write_text(
+        r"""A = r"(?:a|b)*+c"
+B = r"[ab]*+c(?>(?:a|b)?)"
+C = (1) + 2
+D = r"(a){2,3}+"
+"""
+    )
+    found = [finding.split(":")[1] for finding in lint.repeated_groups(package.parents[3])]
+    assert found == ["1", "4"]
+
+
 def test_a_changelog_without_the_version_is_found(package: Path) -> None:
     root = package.parents[3]
     (root / "src" / "whence" / "_version.py").write_text('__version__ = "1.2"\n')

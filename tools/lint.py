@@ -27,6 +27,7 @@ DWARF_NUMBER = re.compile(r"[=!<>]=? (?:<u64>)?0x[0-9A-Fa-f]+\b")
 DWARF_FIELDS = "tag|name|form|language|content|opcode|kind|what|slot"
 DWARF_CODE = re.compile(rf"\b(?:{DWARF_FIELDS}|\w+\[(?:TAG|KIND|LANGUAGE)\]) [=!]= [1-9]")
 PINNED = re.compile(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+REPEATED_GROUP = re.compile(r"\)(?:[?*+]|\{\d*,?\d*\})\+[^+ ]")
 CONSTANT = re.compile(r"^ *(?:[A-Z]\w+, )*[A-Z]\w+ = ")
 CLASS_FOLDERS = ("objects/elf", "locate", "locator", "procmap")  # whose bits are always those of an ELF class
 LOCAL_EXAMPLES = {"fleet_ray"}  # needs a cluster: tests/engines runs it
@@ -83,6 +84,14 @@ def dwarf_numbers(root: Path) -> Iterator[str]:
             for line, text in enumerate(path.read_text().splitlines(), 1):
                 if not CONSTANT.match(text) and (DWARF_NUMBER.search(text) or DWARF_CODE.search(text)):
                     yield f"{path.relative_to(root)}:{line}: number of DWARF without a name: use kernels/constants.pxd"
+
+
+def repeated_groups(root: Path) -> Iterator[str]:
+    """Check that no group of a pattern is possessive: CPython before 3.11.5 matches the rest elsewhere."""
+    for path in sources(root, ".py"):
+        for line, text in enumerate(path.read_text().splitlines(), 1):
+            if REPEATED_GROUP.search(text):
+                yield f"{path.relative_to(root)}:{line}: possessive quantifier of a group: write (?>(?:...)*)"
 
 
 def version(root: Path) -> Iterator[str]:
@@ -142,7 +151,7 @@ def examples(root: Path) -> Iterator[str]:
 
 
 CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (
-    format_numbers, format_versions, dwarf_numbers, elf_classes, version, pythons, workflows, examples,
+    format_numbers, format_versions, dwarf_numbers, elf_classes, repeated_groups, version, pythons, workflows, examples,
     english.findings,
 )  # fmt: skip
 

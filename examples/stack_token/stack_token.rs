@@ -1,6 +1,6 @@
 //! Encode the stack of a thread as a stack token (docs/formats/stack-token.md). Linux, 64 bits, no dependencies.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::{os::raw::{c_char, c_int, c_void}, ptr::addr_of_mut};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const LENGTHS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 11];
@@ -30,17 +30,19 @@ extern "C" fn add_frame(context: *mut c_void, pcs: *mut c_void) -> c_int {
     0
 }
 
+fn padded(size: usize) -> usize { (size + 3) & !3 }
+
 /// The first five bytes of the build-id among notes.
 fn build_id(notes: &[u8]) -> u64 {
     let word = |offset: usize| u32::from_ne_bytes(notes[offset..offset + 4].try_into().unwrap());
     let mut offset = 0;
     while offset + 12 < notes.len() {
         let (name, size, kind) = (word(offset) as usize, word(offset + 4) as usize, word(offset + 8));
-        let id = offset + 12 + name.next_multiple_of(4);
+        let id = offset + 12 + padded(name);
         if kind == NT_GNU_BUILD_ID && size >= 5 && notes[offset + 12..].starts_with(b"GNU\0") {
             return notes[id..id + 5].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
         }
-        offset = id + size.next_multiple_of(4);
+        offset = id + padded(size);
     }
     0
 }
@@ -68,11 +70,11 @@ fn put(text: &mut String, value: u64, count: u32) {
 /// Return the token of the calling thread's stack.
 pub fn stack_token() -> String {
     let mut pcs = Vec::<u64>::with_capacity(FRAMES);
-    unsafe { _Unwind_Backtrace(add_frame, (&raw mut pcs).cast()) };
+    unsafe { _Unwind_Backtrace(add_frame, addr_of_mut!(pcs).cast()) };
     let (mut modules, mut frames) = (Vec::<Query>::new(), Vec::new());
     for pc in pcs {
         let mut query = Query { pc: pc - 1, bias: 0, id: 0 };
-        let found = unsafe { dl_iterate_phdr(find_module, (&raw mut query).cast()) } != 0;
+        let found = unsafe { dl_iterate_phdr(find_module, addr_of_mut!(query).cast()) } != 0;
         let known = modules.iter().position(|module| module.bias == query.bias);
         let number = if !found || known.is_none() && modules.len() == MODULES { NO_MODULE } else { known.unwrap_or(modules.len()) };
         frames.push((number, if number == NO_MODULE { pc } else { pc.wrapping_sub(query.bias) }));

@@ -14,7 +14,6 @@ import os
 import platform
 import sys
 import sysconfig
-from pathlib import Path
 
 import _pytest.tmpdir
 import hypothesis  # noqa: F401
@@ -23,7 +22,7 @@ import pytest
 from tests.helpers import lesser_system
 
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/usr/lib/", "/usr/bin/", "/lib/", "/lib64/", "/bin/")
-OWN_FOLDERS = (f"{Path(sys.prefix)}/", f"{Path(sys.base_prefix)}/")
+OWN_FOLDERS = tuple(f"{path}/" for path in {sys.prefix, *sysconfig.get_paths().values()})  # of this Python
 
 
 def refuse(event: str, arguments: tuple[object, ...]) -> None:

@@ -38,7 +38,7 @@ def wall(generation: GenerationInfo) -> str:
         return ""
     try:
         return datetime.fromtimestamp(generation.wall, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError):  # no year that a calendar has
+    except (ValueError, OverflowError, OSError):  # no year that a calendar has
         return f"{generation.wall:.3f} s after 1970"
 
 

@@ -28,7 +28,7 @@ IMAGE_LINE = re.compile(
     rb"<(?P<uuid>[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})> (?P<path>[^\r\n]{1,4096})"
 )
 NO_UUID = "0" * 32
-FLAT_OBJECT = re.compile(rb'\{(?:[^{}"]|"(?:[^"\\]|\\.)*+")*+\}')
+FLAT_OBJECT = re.compile(rb'\{(?>(?:[^{}"]|"(?>(?:[^"\\]|\\.)*)")*)\}')
 IMAGE_INDEX = b'"imageIndex"'
 NAMED_KEYS = ("sourceFile", "inline")  # of frames that have names
 

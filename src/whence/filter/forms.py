@@ -77,18 +77,19 @@ class Form(NamedTuple):
 
 AFTER_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
 # The path of a module up to its +0x..; no other frame starts in it, so that a line with many starts is read once.
-MODULE_PATH = r"[^\n#+]*+(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*+"
+MODULE_PATH = r"[^\n#+]*+(?>(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*)"
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
     """Return a pattern with its words in capitals replaced.
 
     A part that can start anywhere in a line must fail early, so that the time is proportional to the length of the
-    line.
+    line. A group that must not be tried again is written (?>(?:...)*): CPython before 3.11.5 continues from the wrong
+    position after (?:...)*+ (https://github.com/python/cpython/issues/106052).
     """
     text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
-    text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?:(?<=\x1b\[)[0-9;]*+m(?:\x1b\[[0-9;]*+m)*+)?+")
-    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{AFTER_PREFIX})(?:\x1b\[[0-9;]*+m)*+")
+    text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?>(?:(?<=\x1b\[)[0-9;]*+m(?>(?:\x1b\[[0-9;]*+m)*))?)")
+    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{AFTER_PREFIX})(?>(?:\x1b\[[0-9;]*+m)*)")
     return re.compile(text.encode())
 
 
@@ -108,7 +109,7 @@ FORMS = (
         _needles(b"#%d 0x%x  ("),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
-            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?)"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -120,8 +121,8 @@ FORMS = (
         "sanitizer, a function without a line",
         _needles(b"+0x%x)"),
         _pattern(
-            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) in (?:[^\n#(]|#(?!\d{1,9} 0x)|\((?!/))++"
-            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) in (?>(?:[^\n#(]++|#(?!\d{1,9} 0x)|\((?!/))+)"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?)"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -135,7 +136,7 @@ FORMS = (
         _needles(b"#%d <null> <null> (", b"#%d \\u003cnull\\u003e "),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
-            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?)"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -148,7 +149,7 @@ FORMS = (
         _needles(b"SUMMARY: "),
         _pattern(
             r"(?P<head>SUMMARY: \w{1,64}Sanitizer: [^\n(]{1,256}+(?<= ))"
-            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)(?! in )"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?>(?: \(BuildId: (?P<build_id>ID)\))?))(?! in )"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -162,7 +163,7 @@ FORMS = (
         _needles(b"#%d 0x%x ("),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) "
-            r"(?P<tail>\((?P<module>(?![ (])PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>(?![ (])PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?)"
         ),
         Holds.VADDR,
         Back.RETURN,
@@ -173,7 +174,7 @@ FORMS = (
         "LLVM markup",
         _needles(placed=(b"{{{bt:",)),
         _pattern(
-            r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<ra>ra)|(?P<pc>pc)))?+(?::[^{}\n]*+)?\}\}\}"
+            r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?>(?::(?:(?P<ra>ra)|(?P<pc>pc)))?)(?::[^{}\n]*+)?\}\}\}"
         ),
         Holds.RUNTIME,
         Back.CALLERS,
@@ -183,7 +184,7 @@ FORMS = (
     Form(
         "LLVM markup, one address",
         _needles(placed=(b"{{{pc:",)),
-        _pattern(r"\{\{\{pc:(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<pc>pc)|(?P<ra>ra)))?+\}\}\}"),
+        _pattern(r"\{\{\{pc:(?P<runtime>0x(?P<address>HEX))(?>(?::(?:(?P<pc>pc)|(?P<ra>ra)))?)\}\}\}"),
         Holds.RUNTIME,
         Back.EXACT,
         b"at {{{pc:0xRUNTIME}}}",
@@ -194,8 +195,8 @@ FORMS = (
         _needles(b"#%d%_pc "),
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
-            r"(?: \((?:deleted|offset 0x(?P<in_zip>[0-9a-f]{1,16}))\))?+"
-            r"(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
+            r"(?>(?: \((?:deleted|offset 0x(?P<in_zip>[0-9a-f]{1,16}))\))?)"
+            r"(?>(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?)(?: \(BuildId: (?P<build_id>ID)\))?"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -217,8 +218,8 @@ FORMS = (
         _needles(b"frame #%d: "),
         _pattern(
             r"frame #(?P<number>\d{1,9}): "
-            r"(?:<unknown function>|(?P<symbol>(?:[^\nf(+ ]|f(?!rame #)|\((?!0xHEX in )|\+(?! 0xHEX \(0x)"
-            r"| (?!\+ 0xHEX \(0x))++))?+"
+            r"(?>(?:<unknown function>|(?P<symbol>(?>(?:[^\nf(+ ]++|f(?!rame #)|\((?!0xHEX in )|\+(?! 0xHEX \(0x)"
+            r"| (?!\+ 0xHEX \(0x))+)))?)"
             r" ?\+ 0x(?P<address>HEX) \(0x(?P<runtime>HEX) in (?P<module>[^\n()]++)\)"
         ),
         Holds.VADDR,
@@ -241,7 +242,7 @@ FORMS = (
         _needles(b"+0x%x/0x%x [", files=(b"+0x%x/0x%x",)),
         _pattern(
             r"(?<![\w.$])(?P<symbol>[A-Za-z_$][\w.$]{0,511}+)\+0x(?P<address>HEX)/0x(?P<size>HEX)"
-            r"(?: \[(?P<module>\w{1,64})(?: (?P<build_id>ID))?\])?+"
+            r"(?>(?: \[(?P<module>\w{1,64})(?: (?P<build_id>ID))?\])?)"
         ),
         Holds.SYMBOL,
         Back.RETURN,
@@ -251,7 +252,7 @@ FORMS = (
         "glibc",
         _needles(b"%/)%~[0x%x]", files=(b")%~[0x%x]",)),
         _pattern(
-            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
             r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
         ),
         Holds.VADDR,
@@ -262,7 +263,7 @@ FORMS = (
         "glibc, loaded where it was linked",
         _needles(b"%/[0x%x]", b"%/()%~[0x%x]", files=(b"%w[0x%x]", b"()%~[0x%x]")),
         _pattern(
-            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
             r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
         ),
         Holds.VADDR,
@@ -306,7 +307,7 @@ FORMS = (
         "glog and abseil",
         _needles(placed=(b"@%_0x%x ", b"@%_%x ")),
         _pattern(
-            r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16}) (?: *+(?:\(unknown\)|\d{1,18})  | )?+"
+            r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16}) (?>(?: *+(?:\(unknown\)|\d{1,18})  | )?)"
             r"(?:\(unknown\)|(?!in )(?=[A-Za-z_~])[^\r\n\x1b]*?(?= in |[\r\n\x1b]|$))"
         ),
         Holds.RUNTIME,
@@ -399,7 +400,7 @@ FORMS = (
         "systemd-coredump",
         _needles(b" + 0x%x)"),
         _pattern(
-            r"#(?P<number>\d{1,9}) +0x[0-9a-f]{16} (?:[^\n#(]|#(?!\d{1,9} +0x)|\((?![^\s()]{1,4096} \+ 0x))++"
+            r"#(?P<number>\d{1,9}) +0x[0-9a-f]{16} (?>(?:[^\n#(]++|#(?!\d{1,9} +0x)|\((?![^\s()]{1,4096} \+ 0x))+)"
             r"\((?P<module>(?!n/a )[^\s()]{1,4096}) \+ 0x(?P<address>HEX)\)"
         ),
         Holds.FROM_START,
@@ -429,7 +430,8 @@ FORMS = (
         "Node",
         _needles(b": 0x%x  [", files=(b": 0x%x ",)),
         _pattern(
-            r"(?<!\S)\d{1,9}: 0x(?P<address>HEX) (?:[^\n\[:]|:(?! 0x)|\[(?!\D[^\]\s]{0,255}\](?:$| in |[\r\x1b])))*+"
+            r"(?<!\S)\d{1,9}: 0x(?P<address>HEX) "
+            r"(?>(?:[^\n\[:]++|:(?! 0x)|\[(?!\D[^\]\s]{0,255}\](?:$| in |[\r\x1b])))*)"
             r"\[(?P<module>[^\]\s]{1,256})\]"
             r"(?:(?= in )|EOL)"
         ),
@@ -508,7 +510,7 @@ GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
 # Go's panics have a file and a line; if the path is trimmed or the line is 0, the function and its offset say more.
 GO_FUNCTION = _pattern(
     r"BOL(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
-    r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
+    r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?>(?:\x1b\[[0-9;]*+m)*)\r?$"
 )
 GO_LOCATION = _pattern(
     r"BOL\t(?P<location>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"

@@ -191,17 +191,22 @@ def vector(part: Part, depth: int) -> Value:
 
 def deque(part: Part, depth: int) -> Value:
     element = parameter(part.type, "T")
-    head, count = part.member("head").number(), checked_count(part.member("len").number(), part)
-    capacity = inner(part, "cap")
-    room = (capacity.member("__0") if capacity.type.plain.kind is TypeKind.STRUCTURE else capacity).number()
+    cap = inner(part, "cap")
+    capacity = (cap.member("__0") if cap.type.plain.kind is TypeKind.STRUCTURE else cap).number()
+    if part.has("len"):
+        first, count = part.member("head").number(), part.member("len").number()
+    else:  # before Rust 1.67; the capacity is a power of two
+        first = part.member("tail").number()
+        count = (part.member("head").number() - first) % max(1, capacity)
+    if count > capacity or first > capacity:
+        raise Unfit("a VecDeque larger than its buffer")
+    count = checked_count(count, part)
     size = element.plain.size or 0
     start = pointer(inner(part, "ptr"))
-    if count > room or head > room:
-        raise Unfit("a VecDeque larger than its buffer")
 
     def values() -> Iterator[Value]:
         for index in range(count):
-            yield part.at(start + (head + index) % max(1, room) * size, element).value(depth + 1)
+            yield part.at(start + (first + index) % max(1, capacity) * size, element).value(depth + 1)
 
     return elements(part, values(), count)
 
