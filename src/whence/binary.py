@@ -347,13 +347,13 @@ class Binary(Closing):
         about = ListingOptions(sources, code, syntax, lines)
         if end is not None and isinstance(function, int):
             return self.listing_of(None, [(function, end)], about)
-        found = self.parts(function)
-        if not found:
+        ranges = self.parts(function)
+        if not ranges:
             what = (
                 f"vaddr {function:#x} is in no function" if isinstance(function, int) else f"no function {function!r}"
             )
             raise LookupError(f"{self.path}: {what}")
-        first, *others = found
+        first, *others = ranges
         listing = self.listing_of(first[0], [(part.vaddr, part.end) for part in first], about)
         if others:
             vaddrs = ", ".join(f"{parts[0].vaddr:#x}" for parts in others[:NAMESAKES])
@@ -371,7 +371,7 @@ class Binary(Closing):
             vaddrs = [function]
         else:
             vaddrs = self.producers.symbol_vaddrs(function) if self.producers is not None else []
-            vaddrs = vaddrs or [found.vaddr for found in self.find(function)]
+            vaddrs = vaddrs or [match.vaddr for match in self.find(function)]
         functions: dict[int, list[Range]] = {}
         for vaddr in vaddrs:
             parts = parts_of(self.table_for((vaddr,)), vaddr)

@@ -146,7 +146,7 @@ class Producers(CheckedClosing):
     @property
     def debug_info(self) -> DebugInfo | LinkedInfo | PdbDebugInfo | None:
         """The debug info of the file, its debug file or its object files."""
-        return next((one for one in (self.dwarf, self.linked, self.pdb) if one is not None), None)
+        return next((source for source in (self.dwarf, self.linked, self.pdb) if source is not None), None)
 
     def _open_dwarf(self) -> DebugInfo | None:
         elf = self.debug_elf

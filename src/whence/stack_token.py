@@ -82,7 +82,8 @@ def encode(stack: StackToken) -> str:
     """
     modules = stack.modules[:MODULES_LIMIT]
     payload = [ALPHABET[len(modules) | (RETURN_FIRST if stack.is_return else 0)]]
-    payload += [_characters(int(one[:ID_DIGITS].ljust(ID_DIGITS, "0"), 16) << 2, ID_CHARACTERS) for one in modules]
+    ids = (int(build_id[:ID_DIGITS].ljust(ID_DIGITS, "0"), 16) for build_id in modules)
+    payload += [_characters(number << 2, ID_CHARACTERS) for number in ids]
     current: int | None = 0
     previous: dict[int | None, int] = {}
     for module, address in stack.frames[:FRAMES_LIMIT]:

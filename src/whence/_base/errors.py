@@ -253,11 +253,11 @@ def empty_file(error: type[Kind]) -> Kind:
     return error("", None, "the file is empty", code=EMPTY_FILE)
 
 
-def wrong_magic(error: type[Kind], what: str, found: bytes | memoryview, *magics: bytes) -> Kind:
+def wrong_magic(error: type[Kind], what: str, data: bytes | memoryview, *magics: bytes) -> Kind:
     """Return the error for a file that starts with none of the `magics` of its kind (`what`: "an archive")."""
     expected = " or ".join(f'{magic.hex(" ")} ("{shown(magic.decode("latin-1"))}")' for magic in magics)
-    fault = f"not {what}: the magic at 0x0 is {shown(found)}, expected {expected}"
-    return error("", None, fault, found=found, code=WRONG_KIND)
+    fault = f"not {what}: the magic at 0x0 is {shown(data)}, expected {expected}"
+    return error("", None, fault, found=data, code=WRONG_KIND)
 
 
 def what_it_is(mode: int) -> str:
@@ -288,18 +288,18 @@ def without_file(error: Exception) -> str:
     return error.message if isinstance(error, WhenceError) else str(error)
 
 
-def shown(found: object) -> str:
+def shown(value: object) -> str:
     """Return a value for a message: bytes in hex (at most 16), text in ASCII (at most 80), others by str().
 
     >>> shown(b"ELF!")
     '45 4c 46 21'
     """
-    if isinstance(found, (bytes, bytearray, memoryview)):
-        head = bytes(found[:SHOWN_BYTES]).hex(" ")
-        return f"{head} …" if len(found) > SHOWN_BYTES else head or "no bytes"
-    if isinstance(found, str):
-        return ascii(found if len(found) <= 80 else found[:77] + "...")[1:-1]
-    return str(found)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        head = bytes(value[:SHOWN_BYTES]).hex(" ")
+        return f"{head} …" if len(value) > SHOWN_BYTES else head or "no bytes"
+    if isinstance(value, str):
+        return ascii(value if len(value) <= 80 else value[:77] + "...")[1:-1]
+    return str(value)
 
 
 def plain(what: object) -> str:

@@ -175,8 +175,8 @@ def by_ending(name: str, endings: Sequence[tuple[str, str]], what: str, remedy: 
     ending = os.path.splitext(name)[1]
     if not ending or (os.path.exists(name) and not os.path.isfile(name)):
         return ""
-    known = ", ".join(ending for ending, _ in endings)
-    raise WrongUse(f"{name}: unknown ending {ending} for {what}: expected {known}{remedy}")
+    supported = ", ".join(ending for ending, _ in endings)
+    raise WrongUse(f"{name}: unknown ending {ending} for {what}: expected {supported}{remedy}")
 
 
 def _is_terminal(name: str) -> bool:

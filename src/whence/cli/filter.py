@@ -132,9 +132,9 @@ def place_programs(places: Places, options: Namespace) -> bool:
                 complain(f"{error} ({error.hint})")
                 all_sure = False
                 continue
-        for found in bases:
-            places.place(path, found.base)
-            complain(f"{plain(path)} was loaded at {found}")
+        for base in bases:
+            places.place(path, base.base)
+            complain(f"{plain(path)} was loaded at {base}")
     return all_sure
 
 

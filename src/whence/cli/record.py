@@ -342,7 +342,7 @@ def report_status(target: Target, status: int) -> None:
     """Report a command that failed or was ended by a signal."""
     if status < 0 or status > 128:
         number = -status if status < 0 else status - 128
-        known = {each.value: each.name for each in signal.Signals}
-        complain(f"{target.title} was ended by {known.get(number, f'signal {number}')}")
+        names = {each.value: each.name for each in signal.Signals}
+        complain(f"{target.title} was ended by {names.get(number, f'signal {number}')}")
     elif status:
         complain(f"{target.title} exited with {status}")

@@ -77,8 +77,8 @@ def sources_of(options: Namespace) -> Iterator[SourceOptions]:
         for word in dict.fromkeys(options.store):
             from whence.store import Store
 
-            place = store_place(word)
-            fetchers.append((f"the store {place}", stack.enter_context(Store(place)).read_source))
+            store = store_place(word)
+            fetchers.append((f"the store {store}", stack.enter_context(Store(store)).read_source))
         if options.debuginfod:
             from whence.locate.cache import Cache
 

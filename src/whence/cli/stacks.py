@@ -244,7 +244,7 @@ def frame_lines(frame: NamedFrame) -> tuple[str, list[str]]:
 
 def variable_lines(variables: Sequence[Variable]) -> Iterator[str]:
     """Yield arguments, then local variables, a line each: name, type and value."""
-    for variable in sorted(variables, key=lambda one: not one.is_argument):
+    for variable in sorted(variables, key=lambda each: not each.is_argument):
         mark = "argument " if variable.is_argument else ""
         yield f"        {mark}{plain(variable.name)}: {plain(variable.type)} = {plain(str(variable.value))}"
 

@@ -308,10 +308,10 @@ def id_of(store: Store, word: str) -> str:
 def described(store: Store, word: str) -> list[Meta]:
     """Return what is known about a build-id, a debug id, or all build-ids with a name."""
     build_id = id_of(store, word)
-    known = [store.find(build_id)] if is_id(build_id) else []
-    if not any(known):
-        known = [store.find(row.build_id) for row in store.list() if row.name == word]
-    return [meta for meta in known if meta is not None]
+    matches = [store.find(build_id)] if is_id(build_id) else []
+    if not any(matches):
+        matches = [store.find(row.build_id) for row in store.list() if row.name == word]
+    return [meta for meta in matches if meta is not None]
 
 
 def show_one(meta: Meta) -> None:
@@ -416,7 +416,7 @@ def gc(options: Namespace) -> int:
     if not options.json:
         what = "would be removed" if options.dry_run else "removed"
         print(
-            f"{counted(len(gone), 'build-id')}, {counted(sum(one.size for one in gone), 'byte')} {what}",
+            f"{counted(len(gone), 'build-id')}, {counted(sum(each.size for each in gone), 'byte')} {what}",
             file=sys.stderr,
         )
     return ANSWERED

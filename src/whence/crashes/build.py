@@ -186,11 +186,11 @@ def _code(core: Core, stack: Stack, symbolizer: Symbolizer, options: ReportOptio
 def _code_at(
     core: Core, frame: NamedFrame, symbolizer: Symbolizer, options: ReportOptions, *, is_caller: bool
 ) -> FaultCode:
-    place = frame.place
-    assert place.mapping is not None
+    symbolized = frame.place
+    assert symbolized.mapping is not None
     address = frame.pc - 1 if is_caller else frame.pc
-    bias = place.address - place.vaddr if place.vaddr is not None else 0
-    path, vaddr = place.mapping.path or f"[{place.mapping.kind.value}]", address - bias
+    bias = symbolized.address - symbolized.vaddr if symbolized.vaddr is not None else 0
+    path, vaddr = symbolized.mapping.path or f"[{symbolized.mapping.kind.value}]", address - bias
     about = ListingOptions(SourceOptions(own_paths=False), syntax=options.syntax)
     try:
         try:
@@ -227,14 +227,14 @@ def _modules(core: Core, stacks: Sequence[Stack]) -> Iterator[ReportModule]:
     with_lines: set[str] = set()
     for stack in stacks:
         for frame in stack.frames:
-            place = frame.place
-            if place.mapping is None:
+            symbolized = frame.place
+            if symbolized.mapping is None:
                 continue
-            counts[place.mapping.path] += 1
-            if place.reason is not None:
-                reasons.setdefault(place.mapping.path, place.reason)
-            elif any(function.line for function in place.frames):
-                with_lines.add(place.mapping.path)
+            counts[symbolized.mapping.path] += 1
+            if symbolized.reason is not None:
+                reasons.setdefault(symbolized.mapping.path, symbolized.reason)
+            elif any(function.line for function in symbolized.frames):
+                with_lines.add(symbolized.mapping.path)
     seen: dict[str, ReportModule] = {}
     for mapping in core.mappings():
         if not mapping.kind.has_file:

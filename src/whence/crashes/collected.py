@@ -118,9 +118,9 @@ def crashes_in(
     if excluded is not None:
         paths = [path for path in paths if not os.path.realpath(path).startswith(excluded)]
     newest = sorted(set(paths), key=_modified, reverse=True)
-    found = [core for path in newest[:FILES_LIMIT] if (core := read_collected(path, symbolizer)) is not None]
+    entries = [core for path in newest[:FILES_LIMIT] if (core := read_collected(path, symbolizer)) is not None]
     by_signature: dict[CrashSignature, list[CollectedCore]] = {}
-    for core in found:
+    for core in entries:
         if core.signature is not None:
             by_signature.setdefault(core.signature, []).append(core)
     groups = [
@@ -128,7 +128,7 @@ def crashes_in(
         for signature, cores in by_signature.items()
     ]
     groups.sort(key=lambda group: (-len(group.cores), -group.last, group.signature.text))
-    unreadable = tuple(core for core in found if core.signature is None)
+    unreadable = tuple(core for core in entries if core.signature is None)
     return CoreCollection(tuple(groups), unreadable, max(0, len(newest) - FILES_LIMIT))
 
 
@@ -143,9 +143,9 @@ def read_collected(path: str, symbolizer: Symbolizer) -> CollectedCore | None:
         missing = f"{core.missing:,} bytes are missing at its end" if core.missing else ""
         return _with_signature(described, core, symbolizer, core.fault or missing)
     except (WhenceError, OSError) as error:
-        known = described or CollectedCore(path, CORE, 0)
+        collected = described or CollectedCore(path, CORE, 0)
         fault = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        return replaced(known, problem=fault.removeprefix(f"{path}: "))
+        return replaced(collected, problem=fault.removeprefix(f"{path}: "))
 
 
 def describe(path: str) -> CollectedCore | None:

@@ -209,22 +209,22 @@ def _group_json(group: ThreadGroup) -> dict[str, object]:
 
 
 def _function_json(entry: ReportFunction) -> dict[str, object]:
-    frame, place, function = entry.frame, entry.frame.place, entry.function
+    frame, symbolized, function = entry.frame, entry.frame.place, entry.function
     fields: dict[str, object] = {
         "number": entry.number,
         "function": "" if function is None else function.function,
         "file": "" if function is None else function.file,
         "line": 0 if function is None else function.line,
         "inlined": function is not None and function.inlined,
-        "address": hex(place.address),
-        "vaddr": None if place.vaddr is None else hex(place.vaddr),
-        "path": "" if place.mapping is None else place.mapping.path,
-        "build_id": "" if place.mapping is None else place.mapping.build_id,
+        "address": hex(symbolized.address),
+        "vaddr": None if symbolized.vaddr is None else hex(symbolized.vaddr),
+        "path": "" if symbolized.mapping is None else symbolized.mapping.path,
+        "build_id": "" if symbolized.mapping is None else symbolized.mapping.build_id,
         "found_by": str(frame.found_by),
         "signal_trampoline": frame.is_trampoline,
     }
-    if place.reason is not None:
-        fields["reason"] = place.reason.word
+    if symbolized.reason is not None:
+        fields["reason"] = symbolized.reason.word
     if entry.source is not None:
         fields["source"] = {
             "origin": entry.source.origin, "first_line": entry.source.first, "lines": entry.source.lines,

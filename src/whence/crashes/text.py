@@ -104,19 +104,19 @@ def _group_lines(group: ThreadGroup) -> Iterator[str]:
 
 def location_text(entry: ReportFunction) -> str:
     """Return source line, module and vaddr of a function, and how it was found if that is a guess."""
-    place, function = entry.frame.place, entry.function
+    symbolized, function = entry.frame.place, entry.function
     text = ""
     if function is not None and function.file:
         text = f" at {plain(function.file)}" + (f":{function.line}" if function.line else "")
     if function is not None and function.inlined:
         text += " (inlined)"
-    elif place.mapping is not None:
-        name = plain(place.mapping.path.rpartition("/")[2]) or f"[{place.mapping.kind.value}]"
-        text += f" [{name} {place.vaddr:#x}]" if place.vaddr is not None else f" [{name}]"
+    elif symbolized.mapping is not None:
+        name = plain(symbolized.mapping.path.rpartition("/")[2]) or f"[{symbolized.mapping.kind.value}]"
+        text += f" [{name} {symbolized.vaddr:#x}]" if symbolized.vaddr is not None else f" [{name}]"
     else:
         text += f" [{entry.frame.pc:#x}]"
-    if place.reason is not None:
-        text += f": {place.reason.sentence}"
+    if symbolized.reason is not None:
+        text += f": {symbolized.reason.sentence}"
     return text + (" (a guess)" if entry.frame.found_by is FoundBy.SCAN else "")
 
 

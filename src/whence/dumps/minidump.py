@@ -208,8 +208,8 @@ class Minidump(Closing):
 
     def _read_directory(self) -> dict[int, Stream]:
         """Return the streams by type."""
-        whole = self._window(self.data, "header")
-        _, version, count, directory, _, self.time, self.flags = whole.unpack(layout.HEADER, 0)
+        window = self._window(self.data, "header")
+        _, version, count, directory, _, self.time, self.flags = window.unpack(layout.HEADER, 0)
         if version & 0xFFFF != layout.VERSION:
             fault = f"the version is {version & 0xFFFF:#x}, expected {layout.VERSION:#x}"
             self.problems.append(MinidumpError("header", 4, fault, path=self.path))
@@ -220,7 +220,7 @@ class Minidump(Closing):
             self.problems.append(MinidumpError("header", 8, fault, path=self.path))
         streams: dict[int, Stream] = {}
         for index in range(min(count, most)):
-            stream = Stream(*whole.unpack(layout.DIRECTORY, directory + index * stride))
+            stream = Stream(*window.unpack(layout.DIRECTORY, directory + index * stride))
             if stream.type in streams:
                 fault = f"a second stream of {stream.name}, which is ignored"
                 self.problems.append(MinidumpError("directory", index * stride, fault, path=self.path))
@@ -321,9 +321,9 @@ class Minidump(Closing):
 
     def _processor(self, cpu: int | None) -> layout.Processor:
         """Return the processor by its number or, if that is unknown, by the first context."""
-        known = layout.PROCESSORS.get(-1 if cpu is None else cpu)
-        if known is not None:
-            return known
+        name = layout.PROCESSORS.get(-1 if cpu is None else cpu)
+        if name is not None:
+            return name
         machine = next(filter(None, (machine_of_context(context, self.order) for context in self._contexts())), 0)
         by_machine = {processor.machine: processor for processor in layout.PROCESSORS.values()}
         return by_machine.get(machine, layout.UNKNOWN_PROCESSOR)

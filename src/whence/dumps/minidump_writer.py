@@ -172,6 +172,6 @@ def _exception(thread: ThreadState, size: int, context: int) -> bytes:
 
 def _thread(thread: ThreadState, size: int, context: int, memory: Sequence[tuple[MemoryRange, int]]) -> bytes:
     """Return the entry of a thread; its stack is the memory at its stack pointer."""
-    stack = next(((piece, at) for piece, at in memory if piece.start <= (thread.sp or 0) < piece.end), None)
-    place = (0, 0, 0) if stack is None else (stack[0].start, len(stack[0].data), stack[1])
-    return struct.pack("<" + layout.THREAD, thread.tid, 0, 0, 0, thread.thread_pointer, *place, size, context)
+    stack = next(((piece, offset) for piece, offset in memory if piece.start <= (thread.sp or 0) < piece.end), None)
+    location = (0, 0, 0) if stack is None else (stack[0].start, len(stack[0].data), stack[1])
+    return struct.pack("<" + layout.THREAD, thread.tid, 0, 0, 0, thread.thread_pointer, *location, size, context)

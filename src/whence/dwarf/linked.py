@@ -77,8 +77,8 @@ class LinkedInfo:
         distinct, places = ascending(starts)
         self._start = array("Q", distinct.numbers())
         self._owner, self._end = array("I", bytes(4 * len(distinct))), array("Q", bytes(8 * len(distinct)))
-        for place, owner, end in zip(places.numbers(), owners, ends, strict=True):
-            self._owner[place], self._end[place] = owner, end
+        for position, owner, end in zip(places.numbers(), owners, ends, strict=True):
+            self._owner[position], self._end[position] = owner, end
 
     def __repr__(self) -> str:
         return f"<LinkedInfo {self.elf.path or 'of bytes'}: {len(self.objects)} object files>"

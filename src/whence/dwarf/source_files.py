@@ -47,22 +47,22 @@ class LineStrings(NamedTuple):
 def debug_sources(sections: LineStrings, paths: Collection[str]) -> dict[str, DebugSource]:
     """Return what the debug info has of some files, by path. A damaged program ends the search."""
     wanted = {path.encode("utf-8", "surrogateescape") for path in paths}
-    found: dict[str, DebugSource] = {}
+    sources: dict[str, DebugSource] = {}
     window = Window(sections.debug_line, ".debug_line", sections.order, DwarfError)
     start, left = 0, FILES_READ
     try:
-        while start < len(window.data) and len(found) < len(wanted) and left > 0:
+        while start < len(window.data) and len(sources) < len(wanted) and left > 0:
             length, offset, is_64 = window.u32(start), start + 4, False
             if length == LENGTH_64:
                 length, offset, is_64 = window.u64(offset), offset + 8, True
             end = offset + length
             if window.u16(offset) == VERSION_5:
                 reader = FileTableReader(sections, window, offset, min(end, len(window.data)), is_64)
-                left -= reader.read(wanted, found)
+                left -= reader.read(wanted, sources)
             start = end
     except (DwarfError, EOFError, OverflowError):
         pass
-    return found
+    return sources
 
 
 class FileTableReader:
@@ -79,7 +79,7 @@ class FileTableReader:
         opcode_base = window.u8(self._offset + 5)
         self._offset += 6 + max(opcode_base - 1, 0)
 
-    def read(self, wanted: Collection[bytes], found: dict[str, DebugSource]) -> int:
+    def read(self, wanted: Collection[bytes], sources: dict[str, DebugSource]) -> int:
         """Add the wanted files that have a checksum or text to `found`. Return the number of entries read."""
         directories = [fields.get(constants.DW_LNCT_path, b"") for fields in self._table(self._formats(), wanted=None)]
         formats = self._formats()
@@ -99,9 +99,9 @@ class FileTableReader:
             assert isinstance(folder, bytes)
             path = continued(continued(own, folder if folder != own else b""), name)
             key = path.decode("utf-8", "surrogateescape")
-            if path in wanted and key not in found:
+            if path in wanted and key not in sources:
                 md5, text = fields.get(DW_LNCT_MD5, b""), fields.get(DW_LNCT_LLVM_SOURCE)
-                found[key] = DebugSource(
+                sources[key] = DebugSource(
                     md5.hex() if isinstance(md5, bytes) else "", text if isinstance(text, bytes) and text else None
                 )
         return count + len(directories)

@@ -49,8 +49,8 @@ def source_map_ranges(
     arena.seal()
     distinct, places = ascending(offsets)
     last = array("I", bytes(4 * len(distinct)))
-    for row, place in enumerate(places.numbers()):
-        last[place] = row  # of several rows at an offset the last one counts
+    for row, position in enumerate(places.numbers()):
+        last[position] = row  # of several rows at an offset the last one counts
     columns_of_rows = array("I", [0])
     for offset, row in zip(distinct.numbers(), last, strict=True):
         if offset >= start:

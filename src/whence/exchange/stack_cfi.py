@@ -142,7 +142,7 @@ def stack_records(elf: ObjectFile, debug_elf: ObjectFile, base: int) -> tuple[li
     if rows:
         sections.append(FrameSection(rows, 0, target=Target(elf.bits, elf.order)))
     if debug_elf is not elf:
-        sections += [one for one in CallFrames.of_elf(debug_elf).sections if one.name == ".debug_frame"]
+        sections += [each for each in CallFrames.of_elf(debug_elf).sections if each.name == ".debug_frame"]
     records: list[tuple[int, bytes]] = []
     starts: set[int] = set()
     formless = 0

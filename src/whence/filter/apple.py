@@ -83,7 +83,7 @@ def image_of(fields: Any) -> Image | None:
     """Return an image of a report in JSON; None if it has no UUID or is malformed."""
     uuid, base, size = fields.get("uuid"), fields.get("base"), fields.get("size", 0)
     path, name = fields.get("path", ""), fields.get("name", "")
-    if not all(isinstance(one, str) for one in (uuid, path, name)) or not isinstance(base, int):
+    if not all(isinstance(field, str) for field in (uuid, path, name)) or not isinstance(base, int):
         return None
     uuid = comparable(uuid)
     return Image(base, size if isinstance(size, int) else 0, name, uuid, path) if uuid.strip("0") else None

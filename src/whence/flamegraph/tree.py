@@ -92,14 +92,14 @@ def places(profile: ProfileData) -> LocationFrames:
     binary = flattened(map(repeat, map(binaries.__getitem__, profile.mapping), sizes))
     numbers: defaultdict[tuple[str, str, str, int], int] = defaultdict(count().__next__)
     keys = zip(map(NAME, all_frames), map(FILE, all_frames), binary, map(LINE, all_frames))
-    place = array("I", map(numbers.__getitem__, keys))
+    index = array("I", map(numbers.__getitem__, keys))
     frames: defaultdict[tuple[str, str, str], int] = defaultdict(count().__next__)
     frame = array("I", map(frames.__getitem__, map(ALL_BUT_LINE, numbers)))
     lines = [key[3] for key in numbers]
     if lines and (min(lines) < 0 or max(lines) > MAX_U32):
         lines = [min(max(line, 0), MAX_U32) for line in lines]
     return LocationFrames(
-        [DisplayFrame(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, array("I", lines)
+        [DisplayFrame(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, index, frame, array("I", lines)
     )
 
 

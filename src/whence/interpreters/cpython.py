@@ -178,13 +178,13 @@ class Cpython:
                 for key, thread in objects.items(active) if active else ():
                     with suppress(Unreadable, InvalidObject):
                         names[objects.natural(key)] = objects.text(objects.attribute(thread, "_name"))
-        found: dict[int, str] = {}
+        name_of: dict[int, str] = {}
         for state, tid in walked:
             with suppress(Unreadable):
                 name = names.get(objects.field(state, "thread_state.thread_id"))
                 if name is not None:
-                    found[tid] = name
-        return found
+                    name_of[tid] = name
+        return name_of
 
     def thread_states(self) -> list[int]:
         addresses: list[int] = self.walker.states.numbers()[:: kernel.STATE_FIELDS].tolist()

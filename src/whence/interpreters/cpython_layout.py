@@ -217,7 +217,7 @@ def read_debug_offsets(data: bytes, order: ByteOrder) -> CpythonLayout:
     """Return the layout of a runtime from 3.13 on by its first bytes. Raises UnknownLayout."""
     if not data.startswith(COOKIE) or len(data) < 8 * HEAD_FIELDS:
         raise UnknownLayout("the runtime does not begin with _Py_DebugOffsets")
-    version, free_threaded = (int.from_bytes(data[at : at + 8], order) for at in (8, 16))
+    version, free_threaded = (int.from_bytes(data[start : start + 8], order) for start in (8, 16))
     release, minor = release_of(version), version >> 16 & 255
     if (version >> 24, minor) not in TABLE_BYTES or version >> 32:
         supported = ", ".join(f"{major}.{number}" for major, number in TABLE_BYTES)

@@ -148,12 +148,12 @@ def listing(
                 tree.nodes(chain)
             continue
         decoded = reader.instructions(start, end)
-        chains = table.lookup_many([one.vaddr for one in decoded]).chains()
+        chains = table.lookup_many([each.vaddr for each in decoded]).chains()
         own = costs_of(decoded, start, end, costs)
         for instruction, chain, cost in zip(decoded, chains, moved_back(own, skid), strict=True):
             out.instructions.append(instruction.with_cost(chain, cost))
             charge(tree, chain, cost)
-    out.self_cost = out.cost = sum(one.self for one in out.instructions)
+    out.self_cost = out.cost = sum(each.self for each in out.instructions)
     if sources is not None:
         out.sources = tree.sources(sources, out.notes)
     out.lines = list(tree.lines(out.sources))
@@ -166,7 +166,7 @@ def costs_of(instructions: Sequence[Instruction], start: int, end: int, costs: M
     A sample in the middle of an instruction, which may be badly decoded, is of that instruction.
     """
     out = [0] * len(instructions)
-    starts = [one.vaddr for one in instructions]
+    starts = [instruction.vaddr for instruction in instructions]
     for vaddr, cost in costs.items():
         if start <= vaddr < end:
             out[bisect_right(starts, vaddr) - 1] += cost

@@ -97,8 +97,8 @@ class Disassembler:
         if syntax not in SYNTAXES:
             raise ValueError(f"unknown syntax {syntax!r}: give intel or att")
         if machine not in MACHINES:
-            known = ", ".join(machine_name(number) for number in MACHINES)
-            raise Unsupported(f"no disassembler for {machine_name(machine)} (only for {known})")
+            supported = ", ".join(machine_name(number) for number in MACHINES)
+            raise Unsupported(f"no disassembler for {machine_name(machine)} (only for {supported})")
         self.machine, self.bits, self.order, self.syntax = machine, bits, order, syntax
         self._engines: dict[CodeKind, Any] = {}
         self._engine(CODE)
@@ -138,12 +138,12 @@ class Disassembler:
             if "0x" in operands or machine.is_relative:
                 call = is_call(mnemonic) is not None
                 if call or is_jump(mnemonic):
-                    found = BRANCH_TARGET.search(operands)
-                    if found:
-                        target = int(found[1], 0)
+                    match = BRANCH_TARGET.search(operands)
+                    if match:
+                        target = int(match[1], 0)
                         if machine.is_relative:
                             target += start
-                            operands = f"{operands[: found.start(1)]}{target:#x}"
+                            operands = f"{operands[: match.start(1)]}{target:#x}"
             yield Decoded(start, size, mnemonic, operands, target, call)
             end = start + size
         yield from as_words(code[end - vaddr :], end, self.order)  # less than an instruction

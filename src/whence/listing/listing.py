@@ -67,11 +67,11 @@ class Listing(ListingData):
         names = ("vaddr", "code", "mnemonic", "operands", "target", "target_name", "is_jump", "is_call", "self")
         columns = columns_of(self.instructions, names)
         columns["vaddr"], columns["target"] = (pa.array(columns[name], pa.uint64()) for name in ("vaddr", "target"))
-        inner = [one.frames[0] if one.frames else None for one in self.instructions]
+        inner = [instruction.frames[0] if instruction.frames else None for instruction in self.instructions]
         columns["function"] = [frame.function if frame else "" for frame in inner]
         columns["file"] = [frame.file if frame else "" for frame in inner]
         columns["line"] = pa.array([frame.line if frame else 0 for frame in inner], pa.uint32())
-        columns["depth"] = [max(len(one.frames) - 1, 0) for one in self.instructions]
+        columns["depth"] = [max(len(instruction.frames) - 1, 0) for instruction in self.instructions]
         return pa.table(columns)
 
     def _repr_html_(self) -> str:

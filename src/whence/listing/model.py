@@ -157,24 +157,24 @@ class LineCosts:
 
     def files(self) -> list[str]:
         """Return the files of all lines, in order."""
-        found: set[str] = set()
+        files: set[str] = set()
         stack = [self]
         while stack:
             node = stack.pop()
-            found.update(file for _, file, _ in node.children if file)
+            files.update(file for _, file, _ in node.children if file)
             stack.extend(node.children.values())
-        return sorted(found)
+        return sorted(files)
 
     def sources(self, sources: Sources, notes: list[str]) -> dict[str, SourceFile]:
         """Return the source files of the lines, and add a note on missing ones."""
         files = self.files()
         sources.expect(files)
-        found = {file: source for file in files if (source := sources.find(file)) is not None}
-        missing = [file for file in files if file not in found]
+        source_of = {file: source for file in files if (source := sources.find(file)) is not None}
+        missing = [file for file in files if file not in source_of]
         if missing:
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             notes.append(f"no source of {missing[0]}{others}: {sources.remedy(missing[0])}")
-        return found
+        return source_of
 
     def lines(self, sources: dict[str, SourceFile], depth: int = 0) -> Iterator[ListedLine]:
         """Yield the lines in order of file and line, and the inlined lines after the line of their call."""

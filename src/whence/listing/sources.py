@@ -200,12 +200,12 @@ class Sources:
     def read(self, path: str) -> SourceContent | None:
         """Return the bytes of a file, which are not cached."""
         self.expect([path])
-        known = self._known[path]
-        embedded = [("the debug info", known.text)] if known.text is not None else []
+        cached = self._known[path]
+        embedded = [("the debug info", cached.text)] if cached.text is not None else []
         for origin, content in chain(embedded, self._candidates(path)):  # a candidate is read when it is needed
-            if not known.md5:
+            if not cached.md5:
                 return SourceContent(content, origin, None)
-            if hashlib.md5(content, usedforsecurity=False).hexdigest() == known.md5:
+            if hashlib.md5(content, usedforsecurity=False).hexdigest() == cached.md5:
                 return SourceContent(content, origin, True)
             self._differing.setdefault(path, origin)
         return None

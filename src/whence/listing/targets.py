@@ -103,11 +103,11 @@ class References:
             elif machine == EM_RISCV:
                 yield riscv_reference(instruction, pages)
             elif machine == EM_S390 and instruction.mnemonic.endswith("rl"):
-                found = ABSOLUTE.search(instruction.operands)
-                yield int(found[1], 16) if found else 0
-            elif machine == EM_ARM and (found := ARM_LITERAL.search(instruction.operands)):
+                match = ABSOLUTE.search(instruction.operands)
+                yield int(match[1], 16) if match else 0
+            elif machine == EM_ARM and (match := ARM_LITERAL.search(instruction.operands)):
                 ahead = THUMB_AHEAD if self._kind_at(instruction.vaddr) is THUMB else ARM_AHEAD
-                yield (instruction.vaddr + ahead & ~3) + int(found[1], 0)
+                yield (instruction.vaddr + ahead & ~3) + int(match[1], 0)
             else:
                 yield 0
 
@@ -147,7 +147,7 @@ class Targets(References):
                 self._read_symbols(file)
             except WhenceError as error:
                 self.problems.append(error)
-        sections = sorted((one.vaddr, one.size, one.name) for one in code.sections if one.allocated)
+        sections = sorted((section.vaddr, section.size, section.name) for section in code.sections if section.allocated)
         self._sections = NamedSpans(
             [start for start, _, _ in sections], [size for _, size, _ in sections], lambda row: sections[row][2]
         )
@@ -200,11 +200,11 @@ class Targets(References):
 
 def rip_relative(instruction: Decoded) -> int:
     """Return the vaddr of an operand that is relative to the end of the instruction; 0 if there is none."""
-    found = RIP.search(instruction.operands) if "rip" in instruction.operands else None
-    if found is None:
+    match = RIP.search(instruction.operands) if "rip" in instruction.operands else None
+    if match is None:
         return 0
-    distance = int(found[2] or found[4] or "0", 0)
-    if "-" in (found[1], found[3]):
+    distance = int(match[2] or match[4] or "0", 0)
+    if "-" in (match[1], match[3]):
         distance = -distance
     return instruction.vaddr + instruction.size + distance & ADDRESS_MASK
 
@@ -212,17 +212,17 @@ def rip_relative(instruction: Decoded) -> int:
 def arm64_reference(instruction: Decoded, pages: dict[str, int]) -> int:
     """Return the vaddr that an instruction refers to; `pages` are the registers that an ADRP set."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
-    if mnemonic == "adrp" and (found := ARM64_PAGE.fullmatch(operands)):
-        pages[found[1]] = int(found[2], 0)
+    if mnemonic == "adrp" and (match := ARM64_PAGE.fullmatch(operands)):
+        pages[match[1]] = int(match[2], 0)
         return 0
     if mnemonic in ("adr", "ldr") and (absolute := ABSOLUTE.search(operands)) and "[" not in operands:
         return int(absolute[1], 16)
     reference = 0
     if pages:
-        if mnemonic == "add" and (found := ARM64_ADD.fullmatch(operands)) and found[2] in pages:
-            reference = pages[found[2]] + int(found[3], 0)
-        elif (found := ARM64_MEMORY.search(operands)) and found[1] in pages:
-            reference = pages[found[1]] + int(found[2] or "0", 0)
+        if mnemonic == "add" and (match := ARM64_ADD.fullmatch(operands)) and match[2] in pages:
+            reference = pages[match[2]] + int(match[3], 0)
+        elif (match := ARM64_MEMORY.search(operands)) and match[1] in pages:
+            reference = pages[match[1]] + int(match[2] or "0", 0)
         changed = operands.partition(",")[0]
         if not mnemonic.startswith(("st", "cmp", "cmn", "tst", "cb", "tb", "b")):
             pages.pop(changed.replace("w", "x", 1) if changed.startswith("w") else changed, None)
@@ -234,17 +234,17 @@ def arm64_reference(instruction: Decoded, pages: dict[str, int]) -> int:
 def riscv_reference(instruction: Decoded, pages: dict[str, int]) -> int:
     """Return the vaddr that an instruction refers to; `pages` are the registers that an AUIPC set."""
     mnemonic, operands = instruction.mnemonic.removeprefix("c."), instruction.operands
-    if mnemonic == "auipc" and (found := RISCV_UPPER.fullmatch(operands)):
-        upper = int(found[2], 0)
+    if mnemonic == "auipc" and (match := RISCV_UPPER.fullmatch(operands)):
+        upper = int(match[2], 0)
         upper -= (upper & RISCV_UPPER_SIGN) << 1
-        pages[found[1]] = instruction.vaddr + (upper << RISCV_PAGE_BITS)
+        pages[match[1]] = instruction.vaddr + (upper << RISCV_PAGE_BITS)
         return 0
     reference = 0
     if pages:
-        if mnemonic == "addi" and (found := RISCV_ADD.fullmatch(operands)) and found[1] in pages:
-            reference = pages[found[1]] + int(found[2], 0)
-        elif (found := RISCV_MEMORY.search(operands)) and found[2] in pages:
-            reference = pages[found[2]] + int(found[1], 0)
+        if mnemonic == "addi" and (match := RISCV_ADD.fullmatch(operands)) and match[1] in pages:
+            reference = pages[match[1]] + int(match[2], 0)
+        elif (match := RISCV_MEMORY.search(operands)) and match[2] in pages:
+            reference = pages[match[2]] + int(match[1], 0)
         if not mnemonic.startswith(("s", "f", "b")):
             pages.pop(operands.partition(",")[0], None)
         if mnemonic in ("jal", "jalr", "j", "jr", "ret"):

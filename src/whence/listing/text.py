@@ -27,7 +27,7 @@ def annotated(listing: ListingData, *, raw_bytes: bool = False) -> Iterator[str]
     names = short_names(listing)
     labels = labels_of(listing.instructions)
     yield heading(listing)
-    width = max((len(f"{one.vaddr:x}") for one in listing.instructions), default=0)
+    width = max((len(f"{each.vaddr:x}") for each in listing.instructions), default=0)
     label_width = max(map(len, labels.values()), default=0)
     previous: list[Frame] = []
     end = 0
@@ -71,7 +71,7 @@ def listed(listing: ListingData) -> Iterator[str]:
 
 def heading(listing: ListingData) -> str:
     """Return the line above a listing: the function, its place, its parts, and its share of the profile."""
-    place = f" at {plain(listing.file)}:{listing.line}" if listing.file and listing.line else ""
+    location = f" at {plain(listing.file)}:{listing.line}" if listing.file and listing.line else ""
     parts = "".join(f" [{start:#x}, {end:#x})" for start, end in listing.spans)
     cost = ""
     if listing.type:
@@ -80,7 +80,7 @@ def heading(listing: ListingData) -> str:
             cost += f", {amount(listing.cost, listing.unit)} total"
         if listing.total:
             cost += f", {100 * listing.cost / listing.total:.2f}% of {amount(listing.total, listing.unit)}"
-    return f"{plain(listing.function) or '??'}{place}{parts}{cost}"
+    return f"{plain(listing.function) or '??'}{location}{parts}{cost}"
 
 
 def ending(listing: ListingData, names: dict[str, str]) -> Iterator[str]:
@@ -113,17 +113,17 @@ def source_line(listing: ListingData, frame: Frame, depth: int, names: dict[str,
 
 def line_text(function: str, file: str, line: int, depth: int, text: str | None, names: dict[str, str]) -> str:
     """Return FILE:LINE and the source; inlined lines are indented and name their function."""
-    place = f"{plain(names.get(file, file)) or '??'}:{line or NO_SOURCE}"
+    location = f"{plain(names.get(file, file)) or '??'}:{line or NO_SOURCE}"
     inlined = f" {plain(function)} (inlined)" if depth else ""
     source = f" | {plain(text.expandtabs(TAB))}" if text is not None else ""
-    return f"{'    ' * depth}{place}{inlined}{source}".rstrip()
+    return f"{'    ' * depth}{location}{inlined}{source}".rstrip()
 
 
 def labels_of(instructions: Iterable[Instruction]) -> dict[int, str]:
     """Return labels for the targets of jumps inside a listing, in order of vaddr."""
     rows = list(instructions)
-    starts = {one.vaddr for one in rows}
-    targets = sorted({one.target for one in rows if one.is_jump and one.target in starts})
+    starts = {row.vaddr for row in rows}
+    targets = sorted({row.target for row in rows if row.is_jump and row.target in starts})
     return {target: f"L{number}" for number, target in enumerate(targets, 1)}
 
 

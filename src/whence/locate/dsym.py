@@ -40,28 +40,28 @@ def bundled(file: ObjectFile, folders: Iterable[str]) -> Iterator[tuple[str, str
         inside = files_in_bundle(bundle)
         if not inside and bundle is bundles[0]:
             yield os.path.join(bundle, "Contents", "Resources", "DWARF", os.path.basename(path)), "dSYM"
-        for found in inside:
-            yield slice_of(found, architecture), "dSYM"
+        for part in inside:
+            yield slice_of(part, architecture), "dSYM"
     for folder in folders:
         if file.build_id:
             digits = file.build_id.upper()
             groups = [digits[start : start + DIGITS] for start in range(0, 5 * DIGITS, DIGITS)]
             yield slice_of(os.path.join(folder, *groups, digits[5 * DIGITS :]), architecture), "UUID"
         for bundle in bundles_in(folder):
-            for found in files_in_bundle(bundle):
-                yield slice_of(found, architecture), "dSYM in debug folder"
+            for part in files_in_bundle(bundle):
+                yield slice_of(part, architecture), "dSYM in debug folder"
 
 
 def bundles_in(folder: str) -> list[str]:
     """Return the dSYM bundles of a folder, sorted; those past a limit are left out."""
-    found = []
+    bundles = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(SUFFIX):
-                found.append(entry.path)
-                if len(found) == BUNDLES_SCANNED:
+                bundles.append(entry.path)
+                if len(bundles) == BUNDLES_SCANNED:
                     break
-    return sorted(found)
+    return sorted(bundles)
 
 
 def is_bundle(path: str) -> bool:

@@ -65,7 +65,7 @@ def skeleton_of(machine: int, segments: Sequence[Segment]) -> bytes:
     ident = MAGIC + bytes((ELFCLASS64, ELFDATA2LSB, 1))
     fields = (ET_DYN, machine, 1, 0, header.size, 0, 0, header.size, row.size, len(segments), 0, 0, 0)
     rows = (
-        row.pack(one.type, one.flags, one.file_offset, one.vaddr, 0, one.file_size, one.memory_size, one.align)
-        for one in segments
+        row.pack(each.type, each.flags, each.file_offset, each.vaddr, 0, each.file_size, each.memory_size, each.align)
+        for each in segments
     )
     return header.pack(ident, *fields) + b"".join(rows)

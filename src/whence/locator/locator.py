@@ -186,7 +186,7 @@ class Locator(Closing):
 
     def __repr__(self) -> str:
         given = f"{len(self.files)} given file{'' if len(self.files) == 1 else 's'}" if self.files else ""
-        stores = [getattr(one, "how", type(one).__name__) for one in self._further]
+        stores = [getattr(source, "how", type(source).__name__) for source in self._further]
         cache = "cache" if self._make_cache is not None else ""
         servers = "debuginfod" if self._client is not None else ""
         places = filter(None, [given, *self.binary_dirs, *self.archive_dirs, cache, *stores, *self.dirs, servers])
@@ -244,14 +244,14 @@ class Locator(Closing):
 
         return SymbolServer(servers, self._open_cache())
 
-    def _store_source(self, place: StorePlace) -> FileSource:
+    def _store_source(self, location: StorePlace) -> FileSource:
         """Return a store as a source.
 
         The package `store` imports this one, and a Locator without a store does not need it: it is imported here, by
         its name, like a plug-in.
         """
         cache = self._open_cache() if self._make_cache is not None else None
-        store = place if hasattr(place, "source") else import_module("whence.store").Store(place, cache=cache)
+        store = location if hasattr(location, "source") else import_module("whence.store").Store(location, cache=cache)
         source: FileSource = store.source(cache=cache)
         return source
 
@@ -533,10 +533,10 @@ class Locator(Closing):
         path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
-            whole = None if places(segments) else self._whole_file(candidate, query, places)
-            if whole is not None:
+            opened = None if places(segments) else self._whole_file(candidate, query, places)
+            if opened is not None:
                 waiting[candidate.path] = elf
-                elf, path = whole, whole.path
+                elf, path = opened, opened.path
                 segments = placing_segments(elf)
             files = self.debug_files.for_file(
                 query.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)

@@ -115,8 +115,8 @@ def options_from(places: Sources | None = None, fields: Mapping[str, Any] | None
         for name, value in places.items():
             _put(values, str(name), value)
     elif places is not None:
-        for place in _several(places):
-            for name, value in _recognized(place):
+        for source in _several(places):
+            for name, value in _recognized(source):
                 _put(values, name, value)
     return LocatorOptions(**values)
 
@@ -128,8 +128,8 @@ def _put(values: dict[str, Any], name: str, value: Any) -> None:
         from difflib import get_close_matches  # only a mistake needs it
 
         similar = get_close_matches(name, [*LocatorOptions._fields, *OTHER_NAMES], 1)
-        known = ", ".join(name for name in LocatorOptions._fields)
-        hint = f"did you mean {similar[0]}?" if similar else f"a Locator has {known}"
+        names = ", ".join(name for name in LocatorOptions._fields)
+        hint = f"did you mean {similar[0]}?" if similar else f"a Locator has {names}"
         raise TypeError(f"{name!r} does not say where names come from: {hint}")
     if field in ("binaries", "archive_dirs", "debug_dirs"):
         if value is not None:
@@ -199,20 +199,20 @@ def _several(values: Any) -> tuple[Any, ...]:
     return (values,) if is_one or hasattr(values, "source") else tuple(values)
 
 
-def _recognized(place: Any) -> Iterator[tuple[str, Any]]:
+def _recognized(source: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields that a path, an address or a store sets."""
-    if not isinstance(place, str | os.PathLike):
-        if hasattr(place, "source"):
-            yield "store", place
+    if not isinstance(source, str | os.PathLike):
+        if hasattr(source, "source"):
+            yield "store", source
             return
-        if hasattr(place, "find"):
-            yield "sources", [place]
+        if hasattr(source, "find"):
+            yield "sources", [source]
             return
         raise TypeError(
-            f"{type(place).__name__} does not say where names come from: give a Locator, a Store, a path, or a "
+            f"{type(source).__name__} does not say where names come from: give a Locator, a Store, a path, or a "
             "mapping like {'store': 'PATH'}"
         )
-    path = os.fspath(place)
+    path = os.fspath(source)
     if "://" in path:
         yield "store", path
     elif os.path.isdir(path):

@@ -166,9 +166,9 @@ class MappedObject(ObjectFile):
                 yield segment.vaddr, segment.file_offset, min(segment.file_size, segment.memory_size)
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        for start, file_offset, held in self._loaded():
+        for start, file_offset, size_in_file in self._loaded():
             offset = file_offset + vaddr - start
-            if start <= vaddr and vaddr - start + size <= held and offset + size <= self.size:
+            if start <= vaddr and vaddr - start + size <= size_in_file and offset + size <= self.size:
                 content = bytes(self.data[offset : offset + size])
                 self.check()
                 return content
@@ -187,11 +187,11 @@ class MappedObject(ObjectFile):
         return []
 
     def code_ranges(self, *, or_loaded: bool = False) -> list[tuple[int, int]]:
-        ranges = [(one.vaddr, one.vaddr + one.size) for one in self.sections if one.executable and one.size]
-        return ranges or [(one.vaddr, one.end) for one in self.code_segments() if one.memory_size]
+        ranges = [(each.vaddr, each.vaddr + each.size) for each in self.sections if each.executable and each.size]
+        return ranges or [(each.vaddr, each.end) for each in self.code_segments() if each.memory_size]
 
     def code_segments(self) -> list[Segment]:
-        return [one for one in self.segments if one.is_loaded and one.executable]
+        return [each for each in self.segments if each.is_loaded and each.executable]
 
     # symbols
 

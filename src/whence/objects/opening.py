@@ -77,7 +77,7 @@ def architectures(path: str) -> tuple[str, ...]:
         from whence.objects.macho.fat import is_fat, read_slices
 
         data = MappedFile(descriptor, path, MachoError).view
-        return tuple(one.architecture for one in read_slices(data)) if is_fat(data) else ()
+        return tuple(part.architecture for part in read_slices(data)) if is_fat(data) else ()
 
 
 def is_magic(head: bytes) -> bool:
@@ -198,7 +198,7 @@ def open_linked(path: str, member: str = "", architecture: str = "") -> tuple[Ob
             chosen = choose(read_slices(mapped.view), architecture, path)
             start, end = chosen.file_offset, chosen.file_offset + chosen.size
         if member:
-            entry = next((one for one in members(descriptor, end, start) if one.name == os.fsencode(member)), None)
+            entry = next((each for each in members(descriptor, end, start) if each.name == os.fsencode(member)), None)
             if entry is None or entry.offset < 0:
                 raise FileNotFoundError(2, f"no member {member!r} in {path!r}")
             start, end, modified = entry.offset, entry.offset + entry.size, entry.time

@@ -96,7 +96,7 @@ class SourceMapFile(NamesFile):
 
     @property
     def details(self) -> dict[str, str]:
-        facts = {"sources": str(sum(len(one.sources) for one in self.maps))}
+        facts = {"sources": str(sum(len(each.sources) for each in self.maps))}
         return facts | ({"ignored sources": str(self.ignored)} if self.ignored else {})
 
     @property

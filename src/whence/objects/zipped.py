@@ -176,7 +176,7 @@ def entry_named(archive: ZipFile, entry: str, path: str) -> ZipInfo:
         return archive.getinfo(entry)
     except KeyError:
         pass
-    infos = [] if "/" in entry else [one for one in archive.infolist() if os.path.basename(one.filename) == entry]
+    infos = [] if "/" in entry else [each for each in archive.infolist() if os.path.basename(each.filename) == entry]
     if len(infos) == 1:
         return infos[0]
     if not infos:

@@ -156,10 +156,10 @@ class PdbDebugInfo:
 
     def _report(self, workers: list[Worker]) -> None:
         """Add the problems of workers in the order of modules."""
-        found = sorted((problem for worker in workers for problem in worker.problems), key=lambda one: one[0])
-        self.problems += [problem for _, problem in found[:MAX_PROBLEMS]]
-        if len(found) > MAX_PROBLEMS:
-            left = len(found) - MAX_PROBLEMS
+        problems = sorted((problem for worker in workers for problem in worker.problems), key=lambda item: item[0])
+        self.problems += [problem for _, problem in problems[:MAX_PROBLEMS]]
+        if len(problems) > MAX_PROBLEMS:
+            left = len(problems) - MAX_PROBLEMS
             self.problems.append(PdbError("modules", None, f"{left} more faults in modules"))
 
     # what workers share
@@ -196,14 +196,14 @@ class PdbDebugInfo:
     def records(self) -> tuple[TypeRecords, TypeRecords, int]:
         """Types, ids, and the bytes of both streams; empty, with a problem, if they are damaged."""
         streams = ((layout.TPI_STREAM, "TPI stream"), (layout.IPI_STREAM, "IPI stream"))
-        found = []
+        records = []
         for stream, name in streams:
             try:
-                found.append(read_records(self.pdb, stream, name))
+                records.append(read_records(self.pdb, stream, name))
             except PdbError as error:
                 self.problems.append(error.in_file(self.pdb.path))
-                found.append(TypeRecords(NO_RECORDS, 0, array("I")))
-        return found[0], found[1], sum(self.pdb.msf.size(stream) for stream, _ in streams)
+                records.append(TypeRecords(NO_RECORDS, 0, array("I")))
+        return records[0], records[1], sum(self.pdb.msf.size(stream) for stream, _ in streams)
 
     def stream_of(self, module: int) -> tuple[memoryview, int, int, int]:
         """Return the stream of a module and the sizes of symbols, C11 and C13 lines. Raises PdbError."""

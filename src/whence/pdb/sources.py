@@ -191,10 +191,10 @@ class PdbSources:
         fields = files.get(path.lower())
         if fields is None:
             return ""
-        known = {**variables, **{f"var{index}": field for index, field in enumerate(fields, 1)}}
-        text = known.get("srcsrvtrg", "")
+        values = {**variables, **{f"var{index}": field for index, field in enumerate(fields, 1)}}
+        text = values.get("srcsrvtrg", "")
         for _ in range(STEPS):
-            changed = FUNCTION.sub(applied, VARIABLE.sub(lambda match: known.get(match[1].lower(), match[0]), text))
+            changed = FUNCTION.sub(applied, VARIABLE.sub(lambda match: values.get(match[1].lower(), match[0]), text))
             if changed == text:
                 break
             text = changed[:LONGEST]

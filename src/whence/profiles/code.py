@@ -122,8 +122,8 @@ class FunctionLines:
                 for function, line, innermost in self._leaves[stack_of[begin]]:
                     line.self += value
                     function.self += value if innermost else 0
-        for found, total in zip(self._cells, sums, strict=True):
-            found.total += total
+        for values, total in zip(self._cells, sums, strict=True):
+            values.total += total
 
 
 def weights_of(profile: ProfileData, kind: int) -> array[int]:
@@ -171,7 +171,7 @@ def listings(
     budget = bounds.writing(profile.stored, "lines of functions")
     costs = FunctionLines(profile, budget, lambda function: matches(function) is not None)
     costs.add_up(weights)
-    found = costs.functions
+    functions = costs.functions
     type, total = type_of(profile, kind), sum(weights)
     sources_of: dict[int, Sources] = {}
 
@@ -183,7 +183,7 @@ def listings(
 
     return [
         listed(key, function, type.type or "samples", type.unit, total, sources_in(function.mapping))
-        for key, function in sorted(found.items(), key=lambda item: (-abs(item[1].total), item[0]))
+        for key, function in sorted(functions.items(), key=lambda item: (-abs(item[1].total), item[0]))
         if function.total or function.self
     ]
 

@@ -380,10 +380,10 @@ def find_functions(profile: ProfileData, binaries: Binaries) -> None:
 
     Files that are missing or damaged are left out.
     """
-    known = {location for part in profile.in_files for location in part.locations}
+    in_files = {location for part in profile.in_files for location in part.locations}
     for index, rows in _by_mapping(profile.mapping):
         mapping = None if index == NO_MAPPING else profile.mappings[index]
-        locations = array("I", [row for row in rows if row not in known])
+        locations = array("I", [row for row in rows if row not in in_files])
         if mapping is None or not locations or kind_of(mapping, 0) is not AddressKind.FILE:
             continue
         opened = binaries.search(mapping, len(locations)).opened

@@ -177,14 +177,14 @@ class PageCode:
         mapping_of_file: dict[str, int] = {}
         count = 0
         for key in order:
-            found = [functions.get(key) for functions in costs]
-            trees = [None if each is None else list(each.tree.lines({})) for each in found]
+            results = [functions.get(key) for functions in costs]
+            trees = [None if each is None else list(each.tree.lines({})) for each in results]
             count += sum(len(rows) for rows in trees if rows)
             if count > LINES:
                 self._notes.append(f"Functions with lines here: {len(listings):,}, the most expensive.")
                 break
             numbers[key] = len(listings)
-            first = next(each for each in found if each is not None)
+            first = next(each for each in results if each is not None)
             for rows in trees:
                 for row in rows or ():
                     mapping_of_file.setdefault(row.file, first.mapping)

@@ -299,14 +299,14 @@ def word_of(reason: str) -> str:
     >>> word_of("the file is stripped, and no debug file was found for its build-id (own path /bin/a)")
     'no-debug-file'
     """
-    return next((known.word for known in Reason if reason.startswith(known.sentence)), plain(reason))
+    return next((each.word for each in Reason if reason.startswith(each.sentence)), plain(reason))
 
 
 def explained(reasons: Iterable[str]) -> list[str]:
     """Return a line for each word of a reason, and for each long reason without one, after an empty line."""
     words = dict.fromkeys(word_of(reason) for reason in reasons if reason)
-    known = {reason.word: f"{reason.word}: {reason.sentence}" for reason in Reason}
-    lines = [known.get(word, word) for word in words if word in known or len(word) > NARROW["reason"]]
+    sentences = {reason.word: f"{reason.word}: {reason.sentence}" for reason in Reason}
+    lines = [sentences.get(word, word) for word in words if word in sentences or len(word) > NARROW["reason"]]
     return ["", *lines] if lines else []
 
 

@@ -153,8 +153,8 @@ class Messages(Record):
         """Return the rows of a kernel's result (rows, fault, offset). Raise ProfileError if there is a fault."""
         rows, fault, offset = result
         if fault:
-            found = self.data[offset : offset + 10]
-            raise ProfileError(self.part, offset, f"{FAULTS[fault]}: {shown(found)}", found=found)
+            data = self.data[offset : offset + 10]
+            raise ProfileError(self.part, offset, f"{FAULTS[fault]}: {shown(data)}", found=data)
         return rows
 
 

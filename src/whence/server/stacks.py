@@ -92,8 +92,8 @@ class StackEndpoints:
                 if isinstance(opened, Missing):
                     self._server.misses.note(build_id, "stack")
                     return [opened] * len(addresses)
-                found = opened.binary.lookup_many(addresses, return_address=is_return)
-                chains = found.chains(function=self._server.readable)
+                answers = opened.binary.lookup_many(addresses, return_address=is_return)
+                chains = answers.chains(function=self._server.readable)
                 return [chain or Missing(why_nothing(opened.binary)) for chain in chains]
         except (WhenceError, OSError) as error:
             detail = without_file(error) if isinstance(error, WhenceError) else str(error)

@@ -235,13 +235,13 @@ class SymbolicationEndpoints:
         if not any(frame.file == file for frame in chain):
             raise Refusal(404, "the frames at this offset are not in this file")
         with self._sources(build_id, headers) as sources:
-            found = sources.read(file)
-            if found is None:
+            source = sources.read(file)
+            if source is None:
                 raise Refusal(404, f"the source file was not found: {sources.why_missing(file)}")
-        text = found.content.decode("utf-8", "replace")
+        text = source.content.decode("utf-8", "replace")
         return {
             "symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": text,
-            "origin": found.origin, "verified": found.verified,
+            "origin": source.origin, "verified": source.verified,
         }  # fmt: skip
 
     @contextmanager

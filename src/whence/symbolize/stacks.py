@@ -110,10 +110,10 @@ class Stack(Record, frozen=True):
         """Return the addresses as a stack token (docs/formats/stack-token.md)."""
         symbolized = (frame.place for frame in self.native_frames if not frame.is_trampoline)
         return token_of(
-            (place.mapping.build_id, place.vaddr)
-            if place.mapping is not None and place.mapping.build_id and place.vaddr is not None
-            else ("", place.address)
-            for place in symbolized
+            (each.mapping.build_id, each.vaddr)
+            if each.mapping is not None and each.mapping.build_id and each.vaddr is not None
+            else ("", each.address)
+            for each in symbolized
         )
 
     def __str__(self) -> str:

@@ -60,9 +60,9 @@ def parameter(type: Type, *names: str) -> Type:
     """Return the first of some parameters of a template that it has. Raises Unfit."""
     _ = type.plain.members
     for name in names:
-        found = type.plain.parameters.get(name)
-        if found is not None:
-            return found
+        argument = type.plain.parameters.get(name)
+        if argument is not None:
+            return argument
     raise Unfit(f"{type.name} has no parameter {names[0]}")
 
 

@@ -32,10 +32,10 @@ class Part(NamedTuple):
         """Return the member along a path of names, also those of base classes and anonymous members. Raises Unfit."""
         part = self
         for name in names:
-            found = find_member(part, name)
-            if found is None:
+            member = find_member(part, name)
+            if member is None:
                 raise Unfit(name)
-            part = found
+            part = member
         return part
 
     def has(self, name: str) -> bool:

@@ -135,28 +135,28 @@ def pairs(part: Part, values: Iterable[tuple[Value, Value]], count: int) -> Valu
 def parameter(type: Type, name: str) -> Type:
     """Return a generic argument of a type. Raises Unfit."""
     _ = type.plain.members
-    found = type.plain.parameters.get(name)
-    if found is None:
+    argument = type.plain.parameters.get(name)
+    if argument is None:
         raise Unfit(name)
-    return found
+    return argument
 
 
 def inner(part: Part, *names: str) -> Part:
     """Return a member along a path, searching the wrappers around each (RawVec, RawVecInner). Raises Unfit."""
     for name in names:
-        waiting, found = [part], None
+        waiting, match = [part], None
         for _ in range(STEPS):
-            if found is not None or not waiting:
+            if match is not None or not waiting:
                 break
             current = waiting.pop(0)
-            found = find_member(current, name)
+            match = find_member(current, name)
             for wrapper in ("buf", "inner", "base", "table", "map", "vec", "data", "value"):
                 deeper = find_member(current, wrapper)
                 if deeper is not None and deeper.type.plain.kind is TypeKind.STRUCTURE:
                     waiting.append(deeper)
-        if found is None:
+        if match is None:
             raise Unfit(name)
-        part = found
+        part = match
     return part
 
 
@@ -284,22 +284,22 @@ def uninitialized(type: Type) -> Type:
 
 def tree_map(part: Part, depth: int) -> Value:
     count = checked_count(part.member("length").number(), part)
-    found = tree_entries(part) if count else iter(())
-    return pairs(part, ((key.value(depth + 1), value.value(depth + 1)) for key, value in found), count)
+    entries = tree_entries(part) if count else iter(())
+    return pairs(part, ((key.value(depth + 1), value.value(depth + 1)) for key, value in entries), count)
 
 
 def tree_set(part: Part, depth: int) -> Value:
     map_ = part.member("map")
     count = checked_count(map_.member("length").number(), part)
-    found = tree_entries(map_) if count else iter(())
-    return elements(part, (key.value(depth + 1) for key, _ in found), count, "{}")
+    entries = tree_entries(map_) if count else iter(())
+    return elements(part, (key.value(depth + 1) for key, _ in entries), count, "{}")
 
 
 def counted(part: Part, depth: int) -> Value:
     """Return what an Rc or an Arc points to."""
-    held = part.member("ptr")
-    target = pointed(held)
-    return part.at(pointer(held), target).member("data" if "ArcInner" in target.name else "value").value(depth + 1)
+    box = part.member("ptr")
+    target = pointed(box)
+    return part.at(pointer(box), target).member("data" if "ArcInner" in target.name else "value").value(depth + 1)
 
 
 def cell(part: Part, depth: int) -> Value:

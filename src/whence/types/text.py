@@ -198,10 +198,10 @@ def general(number: object, digits: int) -> str:
     mark = "-" if sign else ""
     if EXPONENT_LEAST <= exponent < digits:
         if exponent >= 0:
-            whole, rest = text[: exponent + 1], text[exponent + 1 :].rstrip("0")
+            before, rest = text[: exponent + 1], text[exponent + 1 :].rstrip("0")
         else:
-            whole, rest = "0", ("0" * (-exponent - 1) + text).rstrip("0")
-        return mark + whole + (f".{rest}" if rest else "")
+            before, rest = "0", ("0" * (-exponent - 1) + text).rstrip("0")
+        return mark + before + (f".{rest}" if rest else "")
     rest = text[1:].rstrip("0")
     return f"{mark}{text[0]}{'.' + rest if rest else ''}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 

@@ -90,19 +90,19 @@ class TypeReader:
 
     def type_at(self, key: int) -> Type:
         """Return the type of a DIE; UNKNOWN if it cannot be read."""
-        known = self._types.get(key)
-        if known is not None:
-            return known
+        cached = self._types.get(key)
+        if cached is not None:
+            return cached
         if key in self._reading or len(self._reading) >= NESTED:  # a type that is its own element, or nearly
             return UNKNOWN
         self._reading.add(key)
         try:
             die = self.dies.die(key)
-            known = UNKNOWN if die is None else self._read(die)
+            cached = UNKNOWN if die is None else self._read(die)
         finally:
             self._reading.discard(key)
-        self._types[key] = known
-        return known
+        self._types[key] = cached
+        return cached
 
     def _read(self, die: Die) -> Type:
         signature = self.dies.target(die, constants.DW_AT_signature)

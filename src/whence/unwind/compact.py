@@ -75,7 +75,7 @@ class CompactUnwind:
         """Return the table of a Mach-O file; None without one, for other machines, and if it is damaged."""
         if not isinstance(file, MachoFile) or file.machine not in (EM_X86_64, EM_AARCH64) or file.bits != 64:
             return None
-        section = next((one for one in file.sections if one.own_name == OWN_NAME), None)
+        section = next((each for each in file.sections if each.own_name == OWN_NAME), None)
         if section is None:
             return None
         try:
@@ -243,9 +243,9 @@ def permuted(count: int, permutation: int) -> list[int]:
     left = list(range(1, len(X64_REGISTERS)))
     numbers = []
     for divisor in DIVISORS.get(count, ()):
-        place, permutation = divmod(permutation, divisor)
-        if place < len(left):
-            numbers.append(left.pop(place))
+        position, permutation = divmod(permutation, divisor)
+        if position < len(left):
+            numbers.append(left.pop(position))
     if count == len(X64_REGISTERS) - 1 and len(left) == 1:  # the last of all six is what is left
         numbers.append(left.pop())
     return numbers

@@ -68,65 +68,65 @@ def with_row(fde: Fde, row: CfiRow) -> Fde:
 
 def x64_prologue(body: CfiRow, code: bytes) -> list[CfiRow]:
     """Return the rows from the start to the body; [] if the instructions do not lead to its CFA."""
-    depth, at = 8, 0
+    depth, offset = 8, 0
     rules = {RIP: Rule(How.OFFSET, -8)}
     rows = [CfiRow(body.start, Cfa(RSP, depth), dict(rules))]
-    while body.cfa != rows[-1].cfa and at < len(code):
-        byte = code[at]
+    while body.cfa != rows[-1].cfa and offset < len(code):
+        byte = code[offset]
         size = 0
         if byte & PUSH_MASK == PUSH:
             number, size = pdata_x64.DWARF[byte & 7], 1
-        elif byte == REX_B and code[at + 1 : at + 2] and code[at + 1] & PUSH_MASK == PUSH:
-            number, size = pdata_x64.DWARF[8 + (code[at + 1] & 7)], 2
+        elif byte == REX_B and code[offset + 1 : offset + 2] and code[offset + 1] & PUSH_MASK == PUSH:
+            number, size = pdata_x64.DWARF[8 + (code[offset + 1] & 7)], 2
         if size:
             depth += 8
             if number in body.rules:
                 rules[number] = Rule(How.OFFSET, -depth)
             cfa = Cfa(RSP, depth)
-        elif code[at : at + 3] in MOV_RBP_RSP:
+        elif code[offset : offset + 3] in MOV_RBP_RSP:
             size, cfa = 3, Cfa(RBP, depth)
-        elif code.startswith(SUB_RSP_8, at):
-            size, depth = 4, depth + int.from_bytes(code[at + 3 : at + 4], "little", signed=True)
+        elif code.startswith(SUB_RSP_8, offset):
+            size, depth = 4, depth + int.from_bytes(code[offset + 3 : offset + 4], "little", signed=True)
             cfa = Cfa(RSP, depth)
-        elif code.startswith(SUB_RSP_32, at):
-            size, depth = 7, depth + int.from_bytes(code[at + 3 : at + 7], "little", signed=True)
+        elif code.startswith(SUB_RSP_32, offset):
+            size, depth = 7, depth + int.from_bytes(code[offset + 3 : offset + 7], "little", signed=True)
             cfa = Cfa(RSP, depth)
         else:
             return []
-        at += size
-        rows.append(CfiRow(body.start + at, cfa, dict(rules)))
+        offset += size
+        rows.append(CfiRow(body.start + offset, cfa, dict(rules)))
     if body.cfa != rows[-1].cfa:
         return []
-    pushed = pushes_after(code, at) if rows[-1].cfa == Cfa(RBP, 16) else 0
+    pushed = pushes_after(code, offset) if rows[-1].cfa == Cfa(RBP, 16) else 0
     if pushed:  # registers that are saved below rbp
-        rows += x64_saves(rows[-1], body.rules, code, at, pushed)
+        rows += x64_saves(rows[-1], body.rules, code, offset, pushed)
         return rows
     rows[-1] = body._replace(start=rows[-1].start)
     return rows
 
 
-def pushes_after(code: bytes, at: int) -> int:
+def pushes_after(code: bytes, offset: int) -> int:
     """Return how many pushes follow."""
     count = 0
-    while at < len(code):
-        if code[at] & PUSH_MASK == PUSH:
-            at += 1
-        elif code[at] == REX_B and code[at + 1 : at + 2] and code[at + 1] & PUSH_MASK == PUSH:
-            at += 2
+    while offset < len(code):
+        if code[offset] & PUSH_MASK == PUSH:
+            offset += 1
+        elif code[offset] == REX_B and code[offset + 1 : offset + 2] and code[offset + 1] & PUSH_MASK == PUSH:
+            offset += 2
         else:
             break
         count += 1
     return count
 
 
-def x64_saves(first: CfiRow, rules: Mapping[int, Rule], code: bytes, at: int, count: int) -> list[CfiRow]:
+def x64_saves(first: CfiRow, rules: Mapping[int, Rule], code: bytes, offset: int, count: int) -> list[CfiRow]:
     """Return a row after each push of a register, the last with all rules of the body."""
     rows, saved = [], dict(first.rules)
     start = first.start
     for index in range(count):
-        is_long = code[at] == REX_B
-        number = pdata_x64.DWARF[(8 if is_long else 0) + (code[at + is_long] & 7)]
-        at, start = at + 1 + is_long, start + 1 + is_long
+        is_long = code[offset] == REX_B
+        number = pdata_x64.DWARF[(8 if is_long else 0) + (code[offset + is_long] & 7)]
+        offset, start = offset + 1 + is_long, start + 1 + is_long
         if number in rules:
             saved[number] = rules[number]
         rows.append(CfiRow(start, first.cfa, dict(rules) if index == count - 1 else dict(saved)))

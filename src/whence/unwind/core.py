@@ -216,7 +216,7 @@ def core_dump(elf: ElfFile, core: CoreMappings) -> ProcessDump:
 def _memory_of(elf: ElfFile) -> list[MemoryRange]:
     """Return the bytes of the PT_LOAD segments by address; the first of overlapping segments wins."""
     ranges, end = list[MemoryRange](), 0
-    for segment in sorted((one for one in elf.segments if one.is_loaded), key=lambda one: one.vaddr):
+    for segment in sorted((each for each in elf.segments if each.is_loaded), key=lambda each: each.vaddr):
         size = max(0, min(segment.file_size, segment.memory_size, elf.size - segment.file_offset))
         if size and segment.vaddr >= end:
             ranges.append(MemoryRange(segment.vaddr, elf.data[segment.file_offset : segment.file_offset + size]))

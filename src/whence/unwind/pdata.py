@@ -57,7 +57,7 @@ class ImageReader:
         vaddr = self._base + rva
         section = self._last
         if section is None or not section.vaddr <= vaddr < section.vaddr + section.size:
-            section = next((one for one in self._sections if one.vaddr <= vaddr < one.vaddr + one.size), None)
+            section = next((each for each in self._sections if each.vaddr <= vaddr < each.vaddr + each.size), None)
             if section is None:
                 return self._data[:0]
             self._last = section

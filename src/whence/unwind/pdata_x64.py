@@ -95,7 +95,7 @@ def read_info(rva: int, read: InfoReader, offset: int) -> UnwindInfo:
         )
     codes, slot = [], 0
     while slot < count:
-        at, second = data[4 + 2 * slot], data[5 + 2 * slot]
+        start, second = data[4 + 2 * slot], data[5 + 2 * slot]
         operation, info = second & 15, second >> 4
         if operation >= len(SLOTS):
             raise DwarfError(".pdata", offset, f"unknown operation {operation} of unwind information")
@@ -106,7 +106,7 @@ def read_info(rva: int, read: InfoReader, offset: int) -> UnwindInfo:
         if size > 1:
             operand = struct.unpack_from("<H" if size == 2 else "<I", data, 6 + 2 * slot)[0]
         if operation not in (EPILOG, SPARE):
-            codes.append(UnwindCode(at, operation, info, operand))
+            codes.append(UnwindCode(start, operation, info, operand))
         slot += size
     chained = struct.unpack_from("<III", data, after) if flags & CHAINED else None
     return UnwindInfo(codes, data[3] & 15, data[3] >> 4, chained)
@@ -206,32 +206,32 @@ def epilogue_row(fde: Fde, vaddr: int, code: bytes, find: Finder) -> CfiRow | No
 
     An epilogue is: add to rsp, or lea rsp from the frame register; pops; then ret or jmp.
     """
-    register, depth, at = RSP, 0, 0
+    register, depth, position = RSP, 0, 0
     frame = fde.rows[-1].cfa
     if code.startswith(ADD_RSP_8):
-        at = 4
-        depth = int.from_bytes(code[3:at], "little", signed=True)
+        position = 4
+        depth = int.from_bytes(code[3:position], "little", signed=True)
     elif code.startswith(ADD_RSP_32):
-        at = 7
-        depth = int.from_bytes(code[3:at], "little", signed=True)
+        position = 7
+        depth = int.from_bytes(code[3:position], "little", signed=True)
     elif code[:1] in (WIDE, WIDE_B) and code[1:2] == LEA and code[2:3] and code[2] >> 3 & 7 == RSP_FIELD:
         mode, source = code[2] >> 6, DWARF[(code[2] & 7) + (8 if code[:1] == WIDE_B else 0)]
         if mode not in (DISP8, DISP32) or frame is None or source != frame.register or source == RSP:
             return None
-        at = 4 if mode == DISP8 else 7
-        register, depth = source, int.from_bytes(code[3:at], "little", signed=True)
+        position = 4 if mode == DISP8 else 7
+        register, depth = source, int.from_bytes(code[3:position], "little", signed=True)
     saved: dict[int, int] = {}
-    while at < len(code):
-        byte = code[at]
+    while position < len(code):
+        byte = code[position]
         if byte & POP_MASK == POP:
             saved[DWARF[byte & 7]] = depth
-            at, depth = at + 1, depth + 8
-        elif byte == REX_B and code[at + 1 : at + 2] and code[at + 1] & POP_MASK == POP:
-            saved[DWARF[8 + (code[at + 1] & 7)]] = depth
-            at, depth = at + 2, depth + 8
+            position, depth = position + 1, depth + 8
+        elif byte == REX_B and code[position + 1 : position + 2] and code[position + 1] & POP_MASK == POP:
+            saved[DWARF[8 + (code[position + 1] & 7)]] = depth
+            position, depth = position + 2, depth + 8
         else:
             break
-    if not returns(code[at:]) and not leaves(fde, vaddr + at, code[at:], at > 0, find):
+    if not returns(code[position:]) and not leaves(fde, vaddr + position, code[position:], position > 0, find):
         return None
     cfa = depth + 8
     rules = {**PRESERVED, **{number: Rule(How.OFFSET, offset - cfa) for number, offset in saved.items()}}

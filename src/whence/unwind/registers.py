@@ -85,8 +85,8 @@ class Machine(Record, frozen=True):
 
     def numbered(self, registers: dict[str, int]) -> tuple[int, dict[int, int]]:
         """Return the pc and the registers by DWARF number of registers by name. Others are left out."""
-        known = {number: registers[name] for number, name in self.names.items() if name in registers}
-        return registers[self.pc_name], known
+        values = {number: registers[name] for number, name in self.names.items() if name in registers}
+        return registers[self.pc_name], values
 
 
 _X86_64_NAMES = (

@@ -103,12 +103,12 @@ class StackCfi:
         return {name: expression.strip() for name, expression in RULE.findall(text.decode("ascii", "replace"))}
 
     def _row(self, start: int, rules: dict[str, str]) -> CfiRow:
-        found: dict[int, Rule] = {}
+        registers: dict[int, Rule] = {}
         for name, expression in rules.items():
             register = self._cie.return_column if name == RETURN else self._registers.get(name.lstrip("$"))
             if name != CFA and register is not None:
-                found[register] = self.rule(register, expression)
-        return CfiRow(start, self.cfa(rules.get(CFA, "")), found)
+                registers[register] = self.rule(register, expression)
+        return CfiRow(start, self.cfa(rules.get(CFA, "")), registers)
 
     def cfa(self, expression: str) -> Cfa | None:
         """Return the CFA by its expression; None if it is malformed."""

@@ -112,7 +112,7 @@ def pieces(dump: ProcessDump, wanted: Iterable[tuple[int, int]]) -> list[MemoryR
             spans[-1] = spans[-1][0], max(spans[-1][1], end)
         elif start < end:
             spans.append((start, end))
-    found = []
+    parts = []
     for start, end in spans:
         index = max(0, bisect_right(starts, start) - 1)
         for piece in dump.memory[index:]:
@@ -120,8 +120,8 @@ def pieces(dump: ProcessDump, wanted: Iterable[tuple[int, int]]) -> list[MemoryR
                 break
             first, last = max(start, piece.start), min(end, piece.end)
             if first < last:
-                found.append(MemoryRange(first, piece.data[first - piece.start : last - piece.start]))
-    return found
+                parts.append(MemoryRange(first, piece.data[first - piece.start : last - piece.start]))
+    return parts
 
 
 def _modules(dump: ProcessDump) -> Iterator[DumpedModule]:

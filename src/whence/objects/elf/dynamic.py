@@ -29,8 +29,8 @@ def dynamic_tags(data: memoryview, header: Header, segments: Sequence[Segment]) 
     for segment in segments:
         if segment.type == constants.PT_DYNAMIC:
             table = data[segment.file_offset : segment.file_offset + min(segment.file_size, MAX_SIZE)]
-            whole = len(table) - len(table) % struct.calcsize(form)
-            for tag, value in struct.iter_unpack(form, table[:whole]):
+            size = len(table) - len(table) % struct.calcsize(form)
+            for tag, value in struct.iter_unpack(form, table[:size]):
                 if tag == constants.DT_NULL:
                     break
                 tags.setdefault(tag, value)

@@ -94,13 +94,13 @@ def slot_names(elf: ElfFile) -> dict[int, bytes]:
         table.names_part, "names of slots", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
         error=ElfError,
     )  # fmt: skip
-    found = {}
+    name_of = {}
     for slot, symbol in slots.items():
         name = _name(elf, table, symbol) if symbol else b""
         if name:
             names.charge(len(name))
-            found[slot] = name
-    return found
+            name_of[slot] = name
+    return name_of
 
 
 def _x86_64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:

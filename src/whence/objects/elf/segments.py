@@ -238,7 +238,7 @@ def image_base(segments: Iterable[Segment], *, only_code: bool = False) -> int:
     >>> hex(image_base([Segment.of_code(0x400, 0x140001000, 0x2000)], only_code=True))
     '0x140000000'
     """
-    first = min((one for one in segments if one.is_loaded), key=lambda segment: segment.vaddr, default=None)
+    first = min((each for each in segments if each.is_loaded), key=lambda segment: segment.vaddr, default=None)
     if first is None or not only_code:
         return 0 if first is None else first.vaddr & -first.page
     distance = max(first.vaddr - first.file_offset, 0) & -SMALLEST_PAGE

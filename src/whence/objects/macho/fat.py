@@ -55,9 +55,9 @@ def read_slices(data: memoryview) -> tuple[Slice, ...]:
             raise MachoError("fat header", offset, f"slice {name} is a fat file itself")
         slices.append(Slice(name, start, size))
     ordered = sorted(slices, key=lambda slice: slice.file_offset)
-    for one, following in pairwise(ordered):
-        if one.file_offset + one.size > following.file_offset:
-            fault = f"slices {one.architecture} and {following.architecture} overlap"
+    for current, following in pairwise(ordered):
+        if current.file_offset + current.size > following.file_offset:
+            fault = f"slices {current.architecture} and {following.architecture} overlap"
             raise MachoError("fat header", None, fault)
     return tuple(slices)
 
@@ -67,10 +67,10 @@ def choose(slices: Sequence[Slice], architecture: str, path: str) -> Slice:
 
     Raises MachoError, with the names of all slices, if there are several, or none of that architecture.
     """
-    chosen = [one for one in slices if architecture in ("", one.architecture)]
+    chosen = [each for each in slices if architecture in ("", each.architecture)]
     if len(chosen) == 1:
         return chosen[0]
-    names = ", ".join(one.architecture for one in slices) or "no slices"
+    names = ", ".join(each.architecture for each in slices) or "no slices"
     if not architecture:
         fault = f"a fat file with {len(slices)} architectures: {names}"
     elif chosen:

@@ -136,8 +136,8 @@ class PdbFile(MappedObject):
         if not self.base:
             return self._headers
         return [
-            PdbSection(one.index, one.name, one.vaddr + self.base, one.size, one.flags) if one.index else one
-            for one in self._headers
+            PdbSection(each.index, each.name, each.vaddr + self.base, each.size, each.flags) if each.index else each
+            for each in self._headers
         ]
 
     @cached_property
@@ -163,10 +163,10 @@ class PdbFile(MappedObject):
         return tuple(
             Segment(
                 PT_LOAD,
-                PF_R | (PF_X if one.executable else 0) | (PF_W if one.flags & layout.WRITE else 0),
-                0, one.vaddr, 0, one.size, 1,
+                PF_R | (PF_X if section.executable else 0) | (PF_W if section.flags & layout.WRITE else 0),
+                0, section.vaddr, 0, section.size, 1,
             )
-            for one in self.sections[1:]
+            for section in self.sections[1:]
         )  # fmt: skip
 
     @property
@@ -235,10 +235,10 @@ class PdbFile(MappedObject):
     def read_symbol_table(self) -> SymbolTable | None:
         """Return the public symbols."""
         records = self.symbol_records()
-        found: list[PdbError] = []
+        faults: list[PdbError] = []
         program = Program(self.bits, self.machine, self.base, self.address_map)
-        table = read_publics(records, self.section_rvas, self.contributions, program, found)
-        self.problems += [error.in_file(self.path) for error in found]
+        table = read_publics(records, self.section_rvas, self.contributions, program, faults)
+        self.problems += [error.in_file(self.path) for error in faults]
         return table
 
     def close(self) -> None:

@@ -45,9 +45,9 @@ class Msf:
         if self.block_size not in layout.BLOCK_SIZES:
             fault = f"the block size is {self.block_size}, expected a power of two from 512 to 32768"
             raise PdbError("superblock", 32, fault)
-        held = -(-len(data) // self.block_size)  # writers may leave out the end of the last block
-        if self.block_count > held:
-            fault = f"truncated: {self.block_count} blocks of {self.block_size} bytes, the file has {held}"
+        blocks = -(-len(data) // self.block_size)  # writers may leave out the end of the last block
+        if self.block_count > blocks:
+            fault = f"truncated: {self.block_count} blocks of {self.block_size} bytes, the file has {blocks}"
             raise PdbError("superblock", 40, fault, code=CUT_OFF)
         if not NUMBER <= size <= len(data):
             fault = f"the directory has {size} bytes, the file {len(data)}"

@@ -89,15 +89,15 @@ class PeFile(MappedObject):
             *(
                 Segment(
                     PT_LOAD,
-                    PF_R | (PF_X if one.executable else 0) | (PF_W if one.flags & layout.WRITE else 0),
-                    one.file_offset,
-                    one.vaddr,
-                    one.size if one.in_file else 0,
-                    one.memory_size,
+                    PF_R | (PF_X if section.executable else 0) | (PF_W if section.flags & layout.WRITE else 0),
+                    section.file_offset,
+                    section.vaddr,
+                    section.size if section.in_file else 0,
+                    section.memory_size,
                     1,
                 )
-                for one in self._sections[1:]
-                if one.allocated
+                for section in self._sections[1:]
+                if section.allocated
             ),
         )
 
@@ -166,7 +166,7 @@ class PeFile(MappedObject):
             raise cut_off(PeError, f"relocations of {section.part}", None, size, max(0, self.size - offset))
         kinds = layout.RELOCATIONS.get(self.machine, {})
         operations = bytes(kinds.get(kind, 0) for kind in range(max(kinds, default=0) + 1))
-        vaddrs = array("Q", [one.vaddr for one in self._sections])
+        vaddrs = array("Q", [each.vaddr for each in self._sections])
         out = bytearray(content)
         symbols_kernel.relocate(
             out, self.data[offset : offset + size], symbol_bytes(self.data, self.header), vaddrs, operations,

@@ -144,12 +144,12 @@ def read_object_header(data: memoryview) -> PeHeader | None:
         big, offset = False, struct.calcsize(layout.COFF)
     else:
         return None
-    known = layout.MACHINES.get(machine, 0)
-    if not known or size or flags & (layout.IMAGE_DLL | layout.IMAGE_EXECUTABLE) or not sections:
+    machine_number = layout.MACHINES.get(machine, 0)
+    if not machine_number or size or flags & (layout.IMAGE_DLL | layout.IMAGE_EXECUTABLE) or not sections:
         return None
     if symbols and symbols < offset + sections * struct.calcsize(layout.SECTION):
         return None
-    bits = 64 if known in (EM_X86_64, EM_AARCH64) else 32
+    bits = 64 if machine_number in (EM_X86_64, EM_AARCH64) else 32
     return PeHeader(
         machine, 0, flags, sections, offset, symbols, count if symbols else 0, bits, 0, 0, 0, 0, (), True, big
     )  # fmt: skip
@@ -174,7 +174,7 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
     for index, (raw, virtual, rva, stored, offset, relocations, _, count, _, flags) in enumerate(rows, 1):
         name = section_name(raw, data, header.names_offset if header.symbols_offset else 0)
         budget.charge(len(name))
-        held = min(stored, virtual or stored)
+        in_file = min(stored, virtual or stored)
         absent = not offset or not stored or flags & layout.UNINITIALIZED
         memory = virtual or stored
         allocated = not name.startswith((".debug_", ".zdebug_"))
@@ -184,7 +184,7 @@ def read_sections(data: memoryview, header: PeHeader) -> list[PeSection]:
                 count = struct.unpack_from("<I", data, relocations)[0]
         sections.append(
             PeSection(
-                index, name, header.base + rva, 0 if absent else offset, memory if absent else held, memory, flags,
+                index, name, header.base + rva, 0 if absent else offset, memory if absent else in_file, memory, flags,
                 allocated, (relocations, count) if header.is_object else (0, 0),
             )
         )  # fmt: skip

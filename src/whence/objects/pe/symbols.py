@@ -128,7 +128,7 @@ def read_exports(
         if not low <= pointer < low + len(content) or not target or rva <= target < rva + size:
             continue
         vaddr = header.base + target
-        section = next((one for one in sections if one.vaddr <= vaddr < one.vaddr + one.memory_size), None)
+        section = next((each for each in sections if each.vaddr <= vaddr < each.vaddr + each.memory_size), None)
         if section is not None:
             type_ = STT_FUNC if section.executable else STT_OBJECT
             symbols.append(pointer - low, vaddr, STB_GLOBAL << STB_SHIFT | type_, section.index)
@@ -139,6 +139,6 @@ def sized(
     symbols: SymbolColumns, names: memoryview, header: PeHeader, sections: Sequence[PeSection], starts: array[int]
 ) -> SymbolTable:
     """Return symbols in ELF's form, each with the size up to what follows it."""
-    limits = array("Q", [min(one.vaddr + one.memory_size, (1 << header.bits) - 1) for one in sections])
-    bases = array("Q", [one.vaddr for one in sections]) if header.is_object else None
+    limits = array("Q", [min(section.vaddr + section.memory_size, (1 << header.bits) - 1) for section in sections])
+    bases = array("Q", [section.vaddr for section in sections]) if header.is_object else None
     return with_sizes(symbols, names, starts, limits[:MOST_SECTIONS], header.bits, "little", bases)

@@ -619,7 +619,7 @@ def addressed(
     """
     i: cython.Py_ssize_t
     kind: cython.uint
-    found: cython.longlong = 0
+    vaddr: cython.longlong = 0
     belong(min(section.shape[0], rows.shape[0]) >= info.shape[0])
     with cython.nogil:
         for i in range(1, info.shape[0]):
@@ -630,29 +630,29 @@ def addressed(
                 continue
             if section[i] == c.SHN_UNDEF or section[i] >= allocated.shape[0] or not allocated[section[i]]:
                 continue
-            rows[found] = cython.cast(cython.uint, i)
-            found += 1
-    return found
+            rows[vaddr] = cython.cast(cython.uint, i)
+            vaddr += 1
+    return vaddr
 
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
     """Return True if the data contains `text`, of at least two bytes."""
     offset: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
-    found: cython.bint = False
+    is_match: cython.bint = False
     if last < 0 or text.shape[0] < 2:
         return False
     with cython.nogil:
         while offset <= last:  # the second byte is the rarer one: the first is a NUL between names
-            here = cython.cast(
+            entry = cython.cast(
                 cython.pointer(cython.const[cython.uchar]),
                 memchr(cython.address(data[offset + 1]), text[1], last - offset + 1),
             )
-            if here == cython.NULL:
+            if entry == cython.NULL:
                 break
-            offset = here - cython.address(data[0]) - 1
+            offset = entry - cython.address(data[0]) - 1
             if memcmp(cython.address(data[offset]), cython.address(text[0]), text.shape[0]) == 0:
-                found = True
+                is_match = True
                 break
             offset += 1
-    return found
+    return is_match
