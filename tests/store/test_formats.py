@@ -140,6 +140,10 @@ def test_show_export_and_rm_take_every_spelling(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     assert main(["store", "show", place, word, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["build_id"] == UUID
+    assert main(["store", "show", place, UUID[:8].upper(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["build_id"] == UUID
+    assert main(["store", "show", place, UUID[1:9], UUID[:5]]) == 1
+    assert capsys.readouterr().err.count("not in the store") == 2
     assert main(["store", "export", place, word, "-o", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "buildid" / UUID / "executable").read_bytes() == program()
     assert main(["store", "rm", place, word]) == 0

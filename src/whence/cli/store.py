@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 UNITS = "KMGT"
 DAY_SECONDS = 86400
 SIGNATURE_DIGITS = 12
+PREFIX = re.compile("[0-9a-f]{6,}")  # of a build-id
 INTERMIXED = True
 OWN = "-"
 STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: your own"
@@ -72,7 +74,10 @@ def configure(parser: Parser) -> None:
     add_json_option(ls, "print one JSON object per build-id, or per signature")
     show = action("show", "print everything known about build-ids", "[STORE] ID... [options]")
     show.add_argument(
-        "words", nargs="*", metavar="STORE ID", help="a build-id, a debug id, a crash signature or a name of store ls"
+        "words",
+        nargs="*",
+        metavar="STORE ID",
+        help="a build-id or its first 6 digits or more, a debug id, a crash signature or a name of store ls",
     )
     add_json_option(show, "print one JSON object per build-id or signature")
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
@@ -306,11 +311,13 @@ def id_of(store: Store, word: str) -> str:
 
 
 def described(store: Store, word: str) -> list[Meta]:
-    """Return what is known about a build-id, a debug id, or all build-ids with a name."""
+    """Return what is known about a build-id or a debug id, or about all build-ids with a name or a prefix."""
     build_id = id_of(store, word)
     matches = [store.find(build_id)] if is_id(build_id) else []
     if not any(matches):
-        matches = [store.find(row.build_id) for row in store.list() if row.name == word]
+        is_prefix = PREFIX.fullmatch(build_id) is not None
+        rows = [row for row in store.list() if row.name == word or (is_prefix and row.build_id.startswith(build_id))]
+        matches = [store.find(row.build_id) for row in rows]
     return [meta for meta in matches if meta is not None]
 
 
