@@ -54,7 +54,11 @@ def test_examples_cover_each_meaning_of_a_number() -> None:
         assert numbered <= ("number" in form.pattern.groupindex), form.name
 
 
-MARKED = ("heap profile", "Seastar, in one line")  # their patterns are of the addresses of lines that the needle marks
+MARKED = (
+    "heap profile",
+    "Seastar, in one line",
+    "Ada",
+)  # their patterns are of the addresses of lines that the needle marks
 
 
 @pytest.mark.parametrize(

@@ -215,13 +215,17 @@ def stripped(path: Path) -> Path:
     return out
 
 
-def sanitized(compiler: str, sanitizer: str) -> Log:
-    source, frames = {
-        "address": (FAULTS, (("inner", 3), ("use", 5), ("main", 10), ("main", 9))),
-        "undefined": (OVERFLOW, (("shift", 3), ("main", 6))),
-        "thread": (RACE, (("bump", 5), ("main", 10), ("main", 11))),
-        "leak": (LEAK, (("take", 6), ("spill", 12), ("main", 16))),
-    }[sanitizer]
+def sanitized(compiler: str, sanitizer: str, source: str = "", frames: tuple[tuple[str, int], ...] = ()) -> Log:
+    source, frames = (
+        (source, frames)
+        if source
+        else {
+            "address": (FAULTS, (("inner", 3), ("use", 5), ("main", 10), ("main", 9))),
+            "undefined": (OVERFLOW, (("shift", 3), ("main", 6))),
+            "thread": (RACE, (("bump", 5), ("main", 10), ("main", 11))),
+            "leak": (LEAK, (("take", 6), ("spill", 12), ("main", 16))),
+        }[sanitizer]
+    )
     program = built(source, compiler, f"-fsanitize={sanitizer}")
     options = {"symbolize": "0", "print_stacktrace": "1"}
     words = ":".join(f"{key}={value}" for key, value in options.items())
@@ -326,6 +330,7 @@ LOGS: dict[str, Callable[[], Log]] = {
         )
         for sanitizer in sanitizers.split()
     },
+    "fault under thread of gcc": functools.partial(sanitized, "gcc", "thread", CRASH, (("poke", 4), ("main", 8))),
     "backtrace_symbols": backtraced,
     "backtrace_symbols, exported": functools.partial(backtraced, "-rdynamic"),
     "backtrace_symbols, not PIE": functools.partial(backtraced, "-no-pie"),

@@ -173,3 +173,69 @@ def test_names_that_a_log_has_already_are_not_repeated(library: Path) -> None:
     _, into = after_call(library, "main")
     line = b"%s(main+0x%x) [0x7f1200001234]\n" % (bytes(bare), into)
     assert filtered(line) == line
+
+
+@pytest.mark.parametrize(
+    "title", [b"redis-server *:7777", b"postgres: u d [local] SELECT", b"postgres: 15/main: u d 127.0.0.1(5432) idle"]
+)
+def test_a_title_in_place_of_a_path_is_named_by_its_first_word(title: bytes, tmp_path: Path) -> None:
+    program = tmp_path / re.split(rb"[ :]", title)[0].decode()
+    program.symlink_to(compiled("-no-pie"))
+    start, size = place_of(program, "sum")
+    text = b"\t%s(+0x%x) [0x55d0e0a01162]\n%s(sum+0x%x)[0x55d0e0a01162]\n" % (title, start + size, title, size)
+    assert filtered(text, program).count(b"] in sum at ") == 2
+    assert filtered(text, compiled()) == text
+    prose = b"crash in %s(+0x%x) [0x55d0e0a01162]\n" % (program.name.encode(), start + size)
+    assert b"] in sum at " in filtered(prose, program)
+
+
+def test_a_report_of_redis_names_its_program_after_the_stack() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    text = (
+        b"=== REDIS BUG REPORT START: Cut & paste starting from here ===\n%s *:7777(+0x%x)[0x55fb3340fe51]\n"
+        b"# Server\r\nexecutable:%s\r\n=== REDIS BUG REPORT END. Make sure to include from START to END. ===\n"
+    ) % (program.name.encode(), start + size, bytes(program))
+    assert b"] in sum at " in filtered(text)
+
+
+def test_a_report_of_ruby_is_named_by_its_memory_map(library: Path) -> None:
+    at, _ = after_call(library, AT)
+    base = 0x7FE5A6000000
+    address = base + at
+    frames = b"-- C level backtrace information ----\n%s(0x%x) [0x%x]\n%s(%s+0x0) [0x%x]\n" % (
+        bytes(library), address, address, bytes(library), AT.encode(), address,
+    )  # fmt: skip
+    maps = b"* Process memory map:\n\n%x-%x r-xp 00000000 fe:00 2171175    %s\n\n" % (
+        base, base + 0x100000, bytes(library),
+    )  # fmt: skip
+    text = b"-e:1: [BUG] Segmentation fault at 0x00000000000064d6\n\n" + frames + maps + b"end\n"
+    assert filtered(text).count(b"] in app::Box::at(int, long) at ") == 2
+    assert filtered(frames).count(b"] in app::Box::at(int, long) at ") == 1  # the other one has no offset
+
+
+def test_symbols_of_backtraces_may_be_readable(library: Path) -> None:
+    """MySQL writes them after the path, Ceph without it, Xorg and DPDK after a blank."""
+    at, into = after_call(library, AT)
+    _, into_main = after_call(library, "main")
+    path = bytes(library)
+    name = b"] in app::Box::at(int, long) at "
+    assert name in filtered(b"%s(app::Box::at(int, long)+0x%x) [0x1f5b8d1]\n" % (path, into))
+    assert name in filtered(b"(EE) 3: %s (%s+0x%x) [0x55d0e0a01162]\n" % (path, AT.encode(), into))
+    assert name in filtered(b"2: %s (+0x%x) [55d0e0a01162]\n" % (path, at))
+    ceph = b" 3: (app::Box::at(int, long)+0x%x) [0x55d0e0a01162]\n 4: (main()+0x%x) [0x55d0e0a02000]\n" % (
+        into,
+        into_main,
+    )
+    assert len(re.findall(rb"\] in (?:app::Box::at\(int, long\)|main) at ", filtered(ceph, library))) == 2
+    unknown = b" 1: (()+0x12dd0) [0x7f8c]\n(EE) 1: %s (?+0x0) [0x55d0e0a01175]\n" % path
+    assert filtered(unknown, library) == unknown
+
+
+def test_functions_that_a_fuzzer_reaches_are_named(library: Path) -> None:
+    at, _ = place_of(library, AT)
+    place = f"0x55d0e0a01162  ({library}+{at:#x})"
+    text = f"\tNEW_FUNC[1/3]: {place} (BuildId: {built_id(library)})\n\tNEW_PC: {place}\n"
+    assert (
+        len(re.findall(rb": 0x55d0e0a01162 in app::Box::at\(int, long\) \S+s\.cpp:5\n", filtered(text.encode()))) == 2
+    )

@@ -25,6 +25,9 @@ WORDS = (
     b"#1 0x0000000000000001 a (", b"(a + 0x1", b"1: 0x1 [a ", b"1: 0x1 a[", b"module a with", b" Executable: /a",
     b" at: 0x1 0x1 ",
     b"0x1 0x1 + 1 ", b"1 a\t0x0000000000000001 a + 1", b"a:wasm-function[1]:0x1 ", b"a:wasm-function", b"1: 0x1 - a!",
+    b"a (", b"a (b ", b"a(b c(", b"a(() ", b"a(b (c (d) ", b"() [0x", b" > /", b" > /a() [0x", b"1: (", b"1: (a ",
+    b"#1: a[", b" +0x1]", b"@ 0x1 in /", b"  $00000001", b" at $00000001", b"ubsan: ", b"NEW_PC: 0x1  (", b"]: a b ",
+    b"a: b(1) ", b"SUMMARY: ThreadSanitizer: a (/a",
     b"]: ", b" | ", b'":"', b"\\u003c", b"\\n", b'{"a":"',
 )  # fmt: skip
 

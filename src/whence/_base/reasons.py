@@ -108,6 +108,10 @@ class Reason(enum.Enum):
         "the file's symbols and debug info name nothing at this address",
         "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
+    UNKNOWN_FUNCTION = (
+        "no function of the file has this name",
+        "the log may be of another build; if the file is stripped, give its debug file with --binary",
+    )
     AMBIGUOUS = (
         "several functions have this name, and nothing distinguishes them",
         "give the file itself, with its code, not the debug file alone: its calls distinguish functions of one name",

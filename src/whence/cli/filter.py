@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
 from whence._base.files import write_all
+from whence._base.reasons import Reason
 from whence._base.streams import STDOUT, complain, naming_stream
 from whence._base.words import STDIN, plain
 from whence.cli.answers import executable_mappings
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 BLOCK = 1 << 20
+WITHOUT_BASE = (
+    "the log does not say where it was loaded: give the process with --pid, --core or --snapshot, "
+    "or the program with --guess-base"
+)
 
 
 def configure(parser: Parser) -> None:
@@ -182,4 +187,5 @@ def report_reasons(places: Places) -> None:
     """Print each reason and its remedy once per file on stderr."""
     for (reason, module), count in places.reasons.items():
         where = f" in {plain(module)}" if module else ""
-        print(f"whence: {count} x {reason.word}{where}: {reason.remedy}", file=sys.stderr)
+        remedy = WITHOUT_BASE if reason is Reason.NOT_PLACED else reason.remedy
+        print(f"whence: {count} x {reason.word}{where}: {remedy}", file=sys.stderr)

@@ -76,8 +76,16 @@ class Form(NamedTuple):
 
 
 AFTER_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
+# The name of a function as backtrace_symbols prints it, or readable, with up to three levels of parentheses.
+SYMBOL_NAME = r"(?>(?:[^()+\n]++|\+(?!0x)|NESTED)+)".replace("NESTED", r"\((?>(?:[^()\n]++|NESTED)*)\)").replace(
+    "NESTED", r"\((?>(?:[^()\n]++|\([^()\n]*+\))*)\)"
+)
 # The path of a module up to its +0x..; no other frame starts in it, so that a line with many starts is read once.
 MODULE_PATH = r"[^\n#+]*+(?>(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*)"
+
+# The first word of the title that a process gave itself in place of its path, and the words up to the last one:
+# `redis-server *:6379(+0x..)`, `postgres: user db 127.0.0.1(5432) idle(+0x..)`.
+TITLE = r"(?:BOL[ \t]*+(?P<title>[a-z][\w.+-]{0,63}+):?+ (?:[^\n(]{0,255}(?:\(\d{1,5}\)[^\n(]{0,63})? )?)?"
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
@@ -87,7 +95,8 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     line. A group that must not be tried again is written (?>(?:...)*): CPython before 3.11.5 continues from the wrong
     position after (?:...)*+ (https://github.com/python/cpython/issues/106052).
     """
-    text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
+    text = text.replace("PATH", MODULE_PATH).replace("SYMBOL_NAME", SYMBOL_NAME).replace("TITLE", TITLE)
+    text = text.replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
     text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?>(?:(?<=\x1b\[)[0-9;]*+m(?>(?:\x1b\[[0-9;]*+m)*))?)")
     text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{AFTER_PREFIX})(?>(?:\x1b\[[0-9;]*+m)*)")
     return re.compile(text.encode())
@@ -106,9 +115,9 @@ KERNEL = b"vmlinux"
 FORMS = (
     Form(
         "sanitizer",
-        _needles(b"#%d 0x%x  ("),
+        _needles(b"#%d 0x%x  (", b"NEW_FUNC[%d/%d]: 0x%x  (", b"NEW_PC: 0x%x  ("),
         _pattern(
-            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
+            r"(?P<head>(?:#(?P<number>\d{1,9})|NEW_(?:FUNC\[\d{1,9}/\d{1,9}\]|PC):) 0xHEX)  "
             r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?)"
         ),
         Holds.VADDR,
@@ -250,10 +259,11 @@ FORMS = (
     ),
     Form(
         "glibc",
-        _needles(b"%/)%~[0x%x]", files=(b")%~[0x%x]",)),
+        _needles(b"+0x%x)%~[0x%x]", b"+0x%x)%~[%x]", b"(0x%x)%~[0x%x]"),
         _pattern(
-            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
-            r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
+            r"TITLEWORD_STARTS(?![^\s/(]{1,4096}+ )"
+            r"(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+ ?"
+            r"\((?:(?P<symbol>(?!\?\+)SYMBOL_NAME)?\+)?0x(?P<address>HEX)\) ?\[(?:0x)?(?P<placed>HEX)\]"
         ),
         Holds.VADDR,
         Back.RETURN,
@@ -263,7 +273,7 @@ FORMS = (
         "glibc, loaded where it was linked",
         _needles(b"%/[0x%x]", b"%/()%~[0x%x]", files=(b"%w[0x%x]", b"()%~[0x%x]")),
         _pattern(
-            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
+            r"WORD_STARTS(?<! > )(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
             r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
         ),
         Holds.VADDR,
@@ -277,6 +287,45 @@ FORMS = (
         Holds.RUNTIME,
         Back.RETURN,
         b"[0xRETURN]",
+    ),
+    Form(
+        "Ceph",
+        _needles(files=(b"+0x%x) [0x%x]",)),
+        _pattern(
+            r"(?<!\S)\d{1,9}: \((?!\(\)\+)(?P<symbol>SYMBOL_NAME)\+0x(?P<address>HEX)\) \[0x(?P<runtime>HEX)\]"
+        ),
+        Holds.SYMBOL,
+        Back.RETURN,
+        b" 2: (sum+0xOFFSET) [0x55d0c1a3e0f2]",
+    ),
+    Form(
+        "strace -k, no symbol",
+        _needles(b"() [0x%x]"),
+        _pattern(r"(?<= > )(?P<module>/[^\n()]{1,4096}+)\(\) \[0x(?P<address>HEX)\]"),
+        Holds.FILE_OFFSET,
+        Back.RETURN,
+        b" > MODULE() [0xIN_FILE]",
+    ),
+    Form(
+        "Mozilla",
+        _needles(b" +0x%x]"),
+        _pattern(
+            r"(?P<head>#(?P<number>\d{1,9}): )[^\s\[]{1,4096}+"
+            r"\[(?P<tail>(?P<module>[^\n\[\]]{1,4096}) \+0x(?P<address>HEX))\]"
+        ),
+        Holds.FROM_START,
+        Back.RETURN,
+        b"#02: ???[MODULE +0xAFTER_START]",
+        b"{head}{function} ({location})",
+    ),
+    Form(
+        "ClickHouse",
+        _needles(b" @ 0x%x in /"),
+        _pattern(r"(?<= )@ 0x(?P<address>HEX) in (?P<module>/[^\s()\x1b]{1,4096}+)"),
+        Holds.VADDR,
+        Back.RETURN,
+        b"4. sum(int) @ 0xRETURN in MODULE",
+        lines_only=True,
     ),
     Form(
         "kernel, raw",
@@ -322,6 +371,39 @@ FORMS = (
         Back.RETURN,
         b"   0:     0xRETURN - <unknown>",
         b"{head}{frame}",
+    ),
+    Form(
+        "libgfortran",
+        _needles(placed=(b"#%d%_0x%x in ???",)),
+        _pattern(r"(?P<head>#(?P<number>\d{1,9}) +0x(?P<address>HEX)) in \?\?\?EOL"),
+        Holds.RUNTIME,
+        Back.EXACT,
+        b"#3  0xRUNTIME in ???",
+        b"{head} in {frame}",
+    ),
+    Form(
+        "Ada",
+        _needles(placed=(b"%^0x%x 0x%x",)),
+        _pattern(r"(?:^|(?<= ))0x(?P<address>[0-9a-f]{5,16})(?:(?= 0x| in )|EOL)"),
+        Holds.RUNTIME,
+        Back.EXACT,
+        b"0xRUNTIME 0xRUNTIME",
+    ),
+    Form(
+        "Free Pascal",
+        _needles(placed=(b"%^  $%x%$", b" at $%x")),
+        _pattern(r"(?:BOL  |(?<= at ))\$(?P<address>[0-9A-Fa-f]{8,16})(?:(?=:| in )|EOL)"),
+        Holds.RUNTIME,
+        Back.CALLERS,
+        b"An unhandled exception occurred at $00000000VADDR:",
+    ),
+    Form(
+        "UndefinedBehaviorSanitizer, minimal runtime",
+        _needles(placed=(b"ubsan: ",)),
+        _pattern(r"ubsan: [a-z-]{1,64} by 0x(?P<address>HEX)(?:(?= in | address )|EOL)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"ubsan: add-overflow by 0xRETURN",
     ),
     Form(
         "numbered runtime addresses",

@@ -52,7 +52,7 @@ class FunctionStarts:
         if not named and READABLE.search(name):
             named = {
                 vaddr: length for linkage in self._linkage_names(name) for vaddr, length in self._named[linkage].items()
-            }
+            } or self._named.get(name.removesuffix("()"))  # Ceph writes functions of C so
         if not named:
             return []
         if size is None or len(named) == 1:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from whence import stack_token
 from whence.filter.forms import GO_NEEDLE, Back, Form, Needle, Needs
 from whence.filter.kernels.needles import Needles
-from whence.filter.reports import REPORTS
+from whence.filter.reports import REPORTS, ReportKind
 
 MODULES = b"{{{m"  # LLVM markup of a module or of a mapping
 RESET = b"{{{reset"
@@ -24,6 +24,7 @@ FACTS = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *FILES)  # needles of lines with 
 
 AT_LINE = b"%^"  # the start of a needle that starts a line
 KEYS = ("address", "base", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
+FILE_KEYS = ("module", "build_id", "title")  # the groups that say which file
 ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
 
 
@@ -46,9 +47,7 @@ class Matcher:
         self.misses = 0
         self.keys = tuple(groups[name] for name in KEYS if name in groups)
         self.tail = groups.get("tail", 0)
-        self.file = (
-            tuple(groups[name] for name in ("module", "build_id") if name in groups) if "module" in groups else ()
-        )
+        self.file = tuple(groups[name] for name in FILE_KEYS if name in groups) if "module" in groups else ()
         self.literals = {match[1] for needle in form.needles if (match := ORDINARY.match(needle.text))}
         self.exact = form.back is Back.EXACT and "ra" not in groups
         self.before, self.frame, self.after = template_parts(form.template)
@@ -71,23 +70,27 @@ class FormIndex:
 
     def __init__(self, forms: tuple[Form, ...]) -> None:
         self.matchers = tuple(map(Matcher, forms))
-        self._needles: list[tuple[Needle, Matcher | None]] = [
+        self._needles: list[tuple[Needle, Matcher | ReportKind | None]] = [
             *((needle, matcher) for matcher in self.matchers for needle in matcher.form.needles),
             (GO_NEEDLE, None),
             (Needle(TOKEN_NEEDLE), None),
             *((Needle(text), None) for text in FACTS),
-            *((Needle(report.start), None) for report in REPORTS),
+            *((Needle(text), report) for report in REPORTS for text in report.starts),
         ]
         numbers = numbers_of(self._needles)
-        for bit, (needle, matcher) in zip(numbers, self._needles, strict=True):
-            if matcher is not None:
-                matcher.bits[needle.needs] |= 1 << bit
+        self.reports: dict[int, ReportKind] = {}
+        bits = {}
+        for bit, (needle, owner) in zip(numbers, self._needles, strict=True):
+            if isinstance(owner, Matcher):
+                owner.bits[needle.needs] |= 1 << bit
+            elif owner is not None:
+                self.reports[1 << bit] = owner
+            else:
+                bits[needle] = 1 << bit
         self.needles = Needles(tuple(needle.text for needle, _ in self._needles), numbers)
-        bits = {needle: 1 << bit for bit, (needle, matcher) in zip(numbers, self._needles, strict=True) if not matcher}
         self.go_bit = bits[GO_NEEDLE]
         self.token_bit = bits[Needle(TOKEN_NEEDLE)]
         self.fact_bits = sum({bits[Needle(text)] for text in FACTS})
-        self.reports = {bits[Needle(report.start)]: report for report in REPORTS}
         self._present: dict[int, tuple[Matcher, ...]] = {}
         self._literals: dict[tuple[Matcher, ...], re.Pattern[bytes]] = {}
 
@@ -109,13 +112,16 @@ class FormIndex:
         return pattern
 
 
-def numbers_of(needles: Sequence[tuple[Needle, Matcher | None]]) -> tuple[int, ...]:
-    """Return the number of each needle's bit: needles of a form with the same needs share one, and all facts."""
+def numbers_of(needles: Sequence[tuple[Needle, Matcher | ReportKind | None]]) -> tuple[int, ...]:
+    """Return the number of each needle's bit: needles of a form with the same needs share one, as do all facts.
+
+    So do the needles of a report. Needles at the start of a line have a bit of their own.
+    """
     numbers: dict[object, int] = {}
     out = []
-    for index, (needle, matcher) in enumerate(needles):
-        group: object = (matcher, needle.needs) if matcher is not None else FACTS
-        if needle.text.startswith(AT_LINE) or (matcher is None and needle.text not in FACTS):
+    for index, (needle, owner) in enumerate(needles):
+        group: object = (owner, needle.needs) if owner is not None else FACTS
+        if needle.text.startswith(AT_LINE) or (owner is None and needle.text not in FACTS):
             group = index
         out.append(numbers.setdefault(group, len(numbers)))
     return tuple(out)

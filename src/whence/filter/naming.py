@@ -10,7 +10,7 @@ import json
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from whence import stack_token
@@ -217,11 +217,11 @@ class LineNamer:
         """Remember the file of a match without names if it can't be opened."""
         if not matcher.file or not match[matcher.file[0]] or len(self._missing) >= MAX_MISSING:
             return
-        file = match.group(*matcher.file, 0)[:-1]
-        names = [os.fsdecode(text or b"") for text in file]
-        reason = self._places.missing(names[0], names[1] if len(names) > 1 else "")
+        groups = match.groupdict()
+        module = self._module(matcher.form, groups)
+        reason = self._places.missing(module, (groups.get("build_id") or b"").decode("ascii"))
         if reason is not None:
-            self._missing[file] = MissingFile(reason, names[0])
+            self._missing[match.group(*matcher.file, 0)[:-1]] = MissingFile(reason, module)
 
     def _give_up(self, matcher: Matcher, present: int) -> None:
         """Stop searching for the needles of a form that need facts which no line has given."""
@@ -379,6 +379,12 @@ class LineNamer:
         text = self._frame_text.chain(frames)
         return b" (" + text + b")" if form is ANY_ADDRESS else b" in " + text
 
+    def _module(self, form: Form, groups: Mapping[str, bytes | None]) -> str:
+        """Return the module of a match; the program of a process whose title is in place of its path."""
+        module = os.fsdecode(groups.get("module") or form.module)
+        title = groups.get("title")
+        return self._places.program_of(os.fsdecode(title), module) if title and "/" not in module else module
+
     def _frames(self, form: Form, match: re.Match[bytes], back: int) -> Frames:
         """Return the frames of a match, looked up `back` bytes before its number, as the form's tools name them."""
         frames = self._looked_up(form, match, back)
@@ -394,8 +400,10 @@ class LineNamer:
             address -= self._kernel_offset
         if groups.get("base"):
             address -= int(groups["base"], 16)
-        module = os.fsdecode(groups.get("module") or form.module)
+        module = self._module(form, groups)
         if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
+            return self._places.at_runtime(address, module, back)
+        if groups.get("placed") and int(groups["placed"], 16) == address:
             return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         if groups.get("in_zip") and not build_id:

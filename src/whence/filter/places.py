@@ -166,6 +166,17 @@ class Places(Closing):
             return failure.reason
         return None
 
+    def program_of(self, title: str, word: str) -> str:
+        """Return the program of a process whose title (`redis-server *:6379`) is where its path is expected.
+
+        That is the first word of the title, unless its last word is a known file.
+        """
+        return word if self._is_known(word) and not self._is_known(title) else title
+
+    def _is_known(self, name: str) -> bool:
+        given = any(_stem(path) == _stem(name) for path, _ in self._given)
+        return given or self._path(name) != name
+
     def forget(self) -> None:
         """Forget modules and mappings, because another process starts in the log."""
         self._modules.clear()
@@ -382,7 +393,7 @@ class Places(Closing):
             if len(candidates) == 1 and len(starts) <= MAX_CANDIDATES:  # copies of a function of a header
                 return candidates.pop() or self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
             several = several or bool(starts)
-        return self._unnamed(Reason.AMBIGUOUS if several else Reason.NOT_IN_ARCHIVE, symbol)
+        return self._unnamed(Reason.AMBIGUOUS if several else Reason.UNKNOWN_FUNCTION, symbol)
 
     def _functions_of(self, binary: Binary) -> FunctionStarts:
         functions = self._functions.get(id(binary))

@@ -13,29 +13,39 @@ MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f
 
 
 class ReportKind(NamedTuple):
-    """A kind of report: the needle it starts with, and what announces its modules.
+    """A kind of report: the needles it may start with, and what announces its modules.
 
-    That is the title of a list, or a line that ends the report and has the path of the program. A report in JSON has
-    its modules in it.
+    That is the title of a list, or a line that ends the report, in which `program` finds the path of the program. A
+    report in JSON has its modules in it.
     """
 
-    start: bytes
+    starts: tuple[bytes, ...]
     titles: tuple[bytes, ...] = ()
     ends: tuple[bytes, ...] = ()
+    program: re.Pattern[bytes] | None = None
     line: re.Pattern[bytes] = MAPS_LINE  # of the list
     json: bool = False  # a report in JSON, which ends with a line that closes an object
 
 
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
 REPORTS = (
-    ReportKind(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
-    ReportKind(b"@ heap", titles=LISTS),  # gperftools
-    ReportKind(b"%^heap_v2/%d", titles=LISTS),  # jemalloc
-    ReportKind(b"%^Exception Type:%_EXC_", titles=(apple.TITLE,), line=apple.IMAGE_LINE),
-    ReportKind(b'"bug_type":"309"', json=True),  # .ips
-    ReportKind(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
+    ReportKind((b"# A fatal error has been detected by the Java Runtime",), titles=LISTS),
+    ReportKind((b"@ heap",), titles=LISTS),  # gperftools
+    ReportKind((b"%^heap_v2/%d",), titles=LISTS),  # jemalloc
+    ReportKind((b": [BUG] ",), titles=(b"* Process memory map:",)),  # Ruby
+    ReportKind((b"%^Exception Type:%_EXC_",), titles=(apple.TITLE,), line=apple.IMAGE_LINE),
+    ReportKind((b'"bug_type":"309"',), json=True),  # .ips
+    ReportKind(
+        (b"WARNING: ThreadSanitizer: ", b"ERROR: ThreadSanitizer: "),
+        ends=(b"SUMMARY: ThreadSanitizer: ", b"=================="),
+        program=re.compile(rb"SUMMARY: [^\n]{1,4096}? \((?P<path>/[^\n(]{1,4096}?)\+0x[0-9a-f]{1,16}\)"),
+    ),
+    ReportKind(
+        (b"=== REDIS BUG REPORT START",),
+        ends=(b"=== REDIS BUG REPORT END",),
+        program=re.compile(rb"^executable:(?P<path>/[^\r\n]{1,4096})", re.MULTILINE),
+    ),
 )
-PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # in a summary
 
 
 class HeldReport:
@@ -90,7 +100,7 @@ class HeldReport:
         if self._report.titles:
             self._maps = []
         else:
-            program = PROGRAM.search(text, min(ends), end)
+            program = self._report.program.search(self.text) if self._report.program else None
             self.program = os.fsdecode(program["path"]) if program else ""
             self.complete = True
         return end
