@@ -103,6 +103,14 @@ def test_a_label_without_size_inside_a_sized_function_does_not_cut_it() -> None:
     assert got == [(0x1000, 32, "f"), (0x1020, 0xE0, "f_end")]
 
 
+def test_an_object_in_code_ends_the_label_before_it() -> None:
+    table = Symbol("table", 0x1020, 8, type=constants.STT_OBJECT)
+    inside, after = Symbol("inside", 0x1024, type=0), Symbol("after", 0x1030, type=0)
+    got = names([Symbol("start", 0x1000, type=0), Symbol("alias", 0x1020, type=0), table, inside, after])
+    assert got == [(0x1000, 32, "start"), (0x1030, 0xD0, "after")]
+    assert names([Symbol("f", 0x1000, 0x40), table]) == [(0x1000, 0x40, "f")]
+
+
 def test_untyped_symbols_count_only_in_code_and_objects_never() -> None:
     data = Section(".data", bytes(64), flags=3, vaddr=0x2000)
     symbols = [
@@ -224,24 +232,19 @@ def test_ranges_never_overlap_and_cover_what_the_symbols_cover(rows: list[tuple[
         assert any(not r[1] or at + size <= 0x1000 + r[0] + r[1] for r in holders)
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 0x60), st.integers(0, 0x40), st.sampled_from([0, 1, 2]), st.text("abL._", min_size=1)),
-        max_size=12,
-    ),
-    st.lists(
-        st.tuples(st.integers(0, 0x60), st.integers(0, 0x40), st.sampled_from([0, 1, 2]), st.text("abL._", min_size=1)),
-        max_size=6,
-    ),
-)
-def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
-    rows: list[tuple[int, int, int, str]], dynamic: list[tuple[int, int, int, str]]
-) -> None:
-    def made(rows: list[tuple[int, int, int, str]]) -> list[Symbol]:
-        return [Symbol(name, 0x1000 + at, size, bind=bind) for at, size, bind, name in rows]
+SYMBOLS = st.builds(
+    Symbol, st.text("abL._", min_size=1), st.integers(0x1000, 0x1060), st.integers(0, 0x40),
+    type=st.sampled_from([constants.STT_FUNC, constants.STT_FUNC, constants.STT_NOTYPE, constants.STT_OBJECT]),
+    bind=st.sampled_from([0, 1, 2]),
+)  # fmt: skip
 
-    elf = ElfFile.from_bytes(forge([TEXT], symbols=made(rows), dynamic_symbols=made(dynamic)))
-    bounds = {edge for symbol in made(rows + dynamic) for edge in (symbol.value, symbol.value + symbol.size)}
+
+@given(st.lists(SYMBOLS, max_size=12), st.lists(SYMBOLS, max_size=6))
+def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
+    symbols: list[Symbol], dynamic: list[Symbol]
+) -> None:
+    elf = ElfFile.from_bytes(forge([TEXT], symbols=symbols, dynamic_symbols=dynamic))
+    bounds = {edge for symbol in symbols + dynamic for edge in (symbol.value, symbol.value + symbol.size)}
     asked = sorted({0, 0x1000, 0x10AF, 1 << 63} | bounds | {edge - 1 for edge in bounds})
     every = array("Q", asked)
     whole = holding(functions(elf), memoryview(every))

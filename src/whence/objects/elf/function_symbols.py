@@ -9,7 +9,8 @@ and MIPS16 code is cleared; on ppc64 with function descriptors (ELFv1) the descr
 
 The name of an address (by the rule of Linux perf): a symbol with a size; of a better table; not weak; global; fewer
 leading underscores; longer; not a SyS alias. A symbol inside another names its part. A symbol without size extends to
-the next one or its section's end, unless a sized one covers it.
+the next one or its section's end, unless a sized one covers it. Objects (STT_OBJECT with a size) in executable sections
+count for that, so that labels of assembly do not name data: `.data` of Linux' vmlinux is executable.
 """
 
 from __future__ import annotations

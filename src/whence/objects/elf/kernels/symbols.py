@@ -24,6 +24,7 @@ RESERVED = cython.declare(cython.uint, 0xFFFF0000)  # section indexes that name 
 UNDERSCORES_LIMIT = cython.declare(cython.longlong, 63)
 SIZED = cython.declare(cython.uint, 1 << 25)  # in a rank
 PREFERENCE_SHIFT = cython.declare(cython.uint, 22)
+DATA_RANK = cython.declare(cython.uint, 0)  # less than that of any symbol of code
 
 Symbol = cython.struct(
     name=cython.uint,
@@ -40,6 +41,7 @@ Placed = cython.struct(  # a symbol that can name code, which it covers up to `e
     bound=cython.ulonglong,  # where its section ends: it reaches no further
     name=cython.uint,  # offset in the names
     info=cython.uint,
+    is_data=cython.bint,  # an object with a size in a section of code
 )
 
 Candidate = cython.struct(
@@ -47,7 +49,7 @@ Candidate = cython.struct(
     end=cython.ulonglong,
     bound=cython.ulonglong,
     name=cython.ulonglong,  # a reference
-    rank=cython.uint,
+    rank=cython.uint,  # DATA_RANK: an object, which has no range but ends and covers symbols without size
     source=cython.uint,
 )
 
@@ -249,6 +251,7 @@ class CodeSymbols:
     def place(self, index: cython.longlong, placed: cython.pointer(Placed)) -> cython.bint:
         """Compute the address of an entry's code; return False if it is not code. Names are not read.
 
+        Objects with a size count if their section has code: xen and Linux have data in executable sections.
         The ranges of code place a symbol whose section index is outside the table (a file without one). A symbol in
         ppc64's .opd points to the code's address there. In a relocatable file values are relative to their section.
         """
@@ -259,12 +262,15 @@ class CodeSymbols:
         stop: cython.ulonglong
         bound: cython.ulonglong = 0
         i: cython.Py_ssize_t
-        if kind != c.STT_NOTYPE and kind != c.STT_FUNC and kind != c.STT_GNU_IFUNC:
+        if kind == c.STT_OBJECT:
+            if s.size == 0 or s.section >= sections or self.section_kind[s.section] != c.CODE:
+                return False
+        elif kind != c.STT_NOTYPE and kind != c.STT_FUNC and kind != c.STT_GNU_IFUNC:
             return False
         if s.section == c.SHN_UNDEF or s.name == 0:
             return False
         start = s.value
-        if (self.machine == c.EM_ARM or self.machine == c.EM_MIPS) and kind != c.STT_NOTYPE:
+        if (self.machine == c.EM_ARM or self.machine == c.EM_MIPS) and kind != c.STT_NOTYPE and kind != c.STT_OBJECT:
             start &= ~cython.cast(cython.ulonglong, 1)
         if s.section == self.descriptors_section and s.section < sections:
             if start < self.section_start[self.descriptors_section] or self.descriptors.shape[0] < 8:
@@ -300,6 +306,7 @@ class CodeSymbols:
         placed.bound = bound
         placed.name = s.name
         placed.info = s.info
+        placed.is_data = kind == c.STT_OBJECT
         return True
 
     @cython.cfunc
@@ -339,7 +346,7 @@ class SymbolQueries:
         with cython.nogil:
             for i in range(1, symbols.count()):
                 handle_signals(cython.address(work), 1 + self.vaddr.shape[0])
-                if not symbols.place(i, cython.address(placed)):
+                if not symbols.place(i, cython.address(placed)) or placed.is_data:
                     continue
                 is_candidate = False
                 for q in range(self.vaddr.shape[0]):
@@ -399,7 +406,9 @@ class Candidates:
         most_names: cython.longlong,
         queries: SymbolQueries = None,
     ):
-        """Append the symbols of a table that can name code, with `queries` those alone that concern one.
+        """Append the symbols of a table that can name code, and objects between them.
+
+        With `queries` only symbols that concern a vaddr are appended.
 
         `names_base` is the reference of the names' first byte, `preference` (0 to 7) how good the table is. Returns
         whether the names together take at most `most_names` bytes; if not, the rest of the symbols are left out.
@@ -421,11 +430,12 @@ class Candidates:
                     continue
                 if restricted and not queries.concern(placed.vaddr, placed.end):
                     continue
-                if not symbols.is_named(cython.address(placed)):
-                    continue
-                left -= length_of(symbols.names, placed.name) + 1
-                if left < 0:
-                    break
+                if not placed.is_data:
+                    if not symbols.is_named(cython.address(placed)):
+                        continue
+                    left -= length_of(symbols.names, placed.name) + 1
+                    if left < 0:
+                        break
                 row = cython.cast(cython.pointer(Candidate), push(cython.address(self.rows), cython.sizeof(Candidate)))
                 if row == cython.NULL:
                     memory = False
@@ -435,7 +445,9 @@ class Candidates:
                 row.bound = placed.bound
                 row.name = names_base | placed.name
                 bind = placed.info >> c.STB_SHIFT
-                row.rank = rank_of(symbols.names, placed.name, bind, placed.end > placed.vaddr, preference)
+                row.rank = DATA_RANK
+                if not placed.is_data:
+                    row.rank = rank_of(symbols.names, placed.name, bind, placed.end > placed.vaddr, preference)
                 row.source = source
         if not memory:
             raise MemoryError
@@ -463,8 +475,8 @@ class Candidates:
         """Return ranges without overlaps: columns of vaddr, length, name (Q each) and source (B), in order of vaddr.
 
         Of candidates with the same start, the highest rank names the range, and the others what extends past its end.
-        A candidate without size extends to the next start or its bound, unless a sized one covers its start. A
-        candidate inside another names its part. There are at most two ranges per candidate.
+        A candidate without size extends to the next start or its bound, unless a sized one covers its start; objects
+        have no range, but count for that. A candidate inside another names its part. There are at most two ranges per candidate.
         """
         vaddr: Column = new_column("Q")
         length: Column = new_column("Q")
@@ -533,12 +545,12 @@ class Candidates:
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         row: cython.pointer(Candidate)
-        while i < rows:  # a group of equal starts at a time: the last of a group ranks highest
+        while i < rows:  # a group of equal starts at a time: the last of a group ranks highest, objects lowest
             j = i
             while j + 1 < rows and self.at(order[j + 1]).vaddr == self.at(order[i]).vaddr:
                 j += 1
             row = self.at(order[j])
-            if row.end == row.vaddr and row.vaddr >= covered:
+            if row.end == row.vaddr and row.vaddr >= covered and self.at(order[i]).rank != DATA_RANK:
                 row.end = row.bound
                 if j + 1 < rows and self.at(order[j + 1]).vaddr < row.end:
                     row.end = self.at(order[j + 1]).vaddr
@@ -581,7 +593,7 @@ class Candidates:
             row = self.at(order[i] if i < rows else 0)
             until = ~cython.cast(cython.ulonglong, 0)
             if i < rows:
-                if row.end <= row.vaddr:
+                if row.end <= row.vaddr or row.rank == DATA_RANK:
                     continue
                 until = row.vaddr
             while depth and reached < until:
