@@ -17,12 +17,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import whence
+from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.drop_ins import SECONDS, SOURCE, addresses, ask, asked, link, program, symbol, tool
 from tests.helpers.live import until
 from tests.helpers.programs import folder
 from whence.dropin.modules import MAX_MODULES
 from whence.dropin.symbolizer_protocol import SymbolizerResponder, SymbolizerSettings
 from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
+
+SHN_ABS = 0xFFF1
 
 
 def unmarked(text: str) -> str:
@@ -388,3 +392,21 @@ def test_asan_symbolize_names_a_log() -> None:
     ]
     assert re.search(r"#0 0x55a68f191280 in ns::S::run\(int\) \S*dropin\.cpp:\d+", logs[1])
     assert logs[0] == logs[1]
+
+
+def test_base_names_shorten_paths_but_not_the_files_of_symbols(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    entry = Symbol("arch/x86/irq.c", type=constants.STT_FILE, bind=constants.STB_LOCAL, section=SHN_ABS)
+    symbols = [
+        entry,
+        Symbol("f", 0x1000, 8, bind=constants.STB_LOCAL),
+        Symbol("table", 0x1010, 8, type=constants.STT_OBJECT, bind=constants.STB_LOCAL),
+    ]
+    path.write_bytes(forge([Section(".text", bytes(0x20), flags=6, vaddr=0x1000)], symbols=symbols))
+    assert ask("llvm-symbolizer-19", "-s", f"--obj={path}", "0x1004") == "f\narch/x86/irq.c:0:0\n\n"
+    assert ask("llvm-symbolizer-19", "-s", f"--obj={path}", "DATA 0x1010") == "table\n4112 8\narch/x86/irq.c:0\n\n"
+    assert '"FileName":"arch/x86/irq.c"' in ask(
+        "llvm-symbolizer-19", "-s", "--output-style=JSON", f"--obj={path}", "0x1004"
+    )
+    main, _ = symbol(program(), "main")
+    assert "\ndropin.cpp:" in ask("llvm-symbolizer-19", "-s", f"--obj={program()}", hex(main))

@@ -58,6 +58,12 @@ class ApproximateFrame(Frame):
     __slots__ = ()
 
 
+class FileEntryFrame(Frame):
+    """A frame whose file is the name of an STT_FILE entry, which llvm-symbolizer prints as it is."""
+
+    __slots__ = ()
+
+
 class OpenModule:
     """An open file: its debug info, its symbols, and other sources of names.
 
@@ -147,13 +153,13 @@ class OpenModule:
         symbol = symbols.llvm(vaddr) if symbols is not None else None
         if symbol is not None:
             if not frames:
-                return (Frame(symbol.name, symbol.file),)
+                return (FileEntryFrame(symbol.name, symbol.file),)
             last = frames[-1]
             if last.source == DWARF:
                 if last.file:
                     named = Frame._make((symbol.name, *last[1:]))
                 else:
-                    named = last._replace(function=symbol.name, file=symbol.file)
+                    named = FileEntryFrame(*last)._replace(function=symbol.name, file=symbol.file)
                 return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
 

@@ -26,7 +26,7 @@ from whence._base.files import open_regular, write_all
 from whence._base.model import Frame, FrameStart, Source
 from whence._base.options import ReadOptions
 from whence._base.records import NamedTuple
-from whence.dropin.modules import ApproximateFrame, OpenModules, address_digits
+from whence.dropin.modules import ApproximateFrame, FileEntryFrame, OpenModules, address_digits
 from whence.dropin.spelling import spelling
 
 TYPE_CHECKING = False
@@ -423,7 +423,7 @@ class SymbolizerResponder:
             return "??\n0 0\n??:?\n"
         symbol, declaration = variable
         name = self._named(symbol.name)
-        location = f"{self._path(declaration[0])}:{declaration[1]}" if declaration else "??:?"
+        location = f"{declaration[0]}:{declaration[1]}" if declaration else "??:?"
         return f"{name}\n{symbol.start} {symbol.size}\n{location}\n"
 
     def _vaddr(self, question: Question) -> int | None:
@@ -462,15 +462,19 @@ class SymbolizerResponder:
             else:
                 parts.append(self._location(frame, frames[0] if frames else frame) + "\n")
                 if settings.context:
-                    parts.append(source_lines(self._path(frame.file), frame.line, settings.context))
+                    parts.append(source_lines(self._file(frame), frame.line, settings.context))
         return "".join(parts)
 
     def _path(self, file: str) -> str:
         """Return the printed form of a path."""
         return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
+    def _file(self, frame: Frame) -> str:
+        """Return the printed form of a frame's file."""
+        return frame.file if isinstance(frame, FileEntryFrame) else self._path(frame.file)
+
     def _location(self, frame: Frame, innermost: Frame) -> str:
-        file = self._path(frame.file) or "??"
+        file = self._file(frame) or "??"
         if self.settings.binutils:
             # binutils print the innermost frame's discriminator for its callers, too
             discriminator = discriminated(innermost) if frame.line else ""
@@ -481,7 +485,7 @@ class SymbolizerResponder:
         return f"{file}:{frame.line}{approximate}{discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
-        file = self._path(frame.file) or "??"
+        file = self._file(frame) or "??"
         start = ""
         if begin.line:
             start = f"  Function start filename: {self._path(begin.file)}\n  Function start line: {begin.line}\n"
@@ -535,7 +539,7 @@ class SymbolizerResponder:
         return text.encode("utf-8", "surrogateescape") + b"\n"
 
     def _json_frame(self, frame: Frame, start: FrameStart) -> dict[str, object]:
-        file = self._path(frame.file)
+        file = self._file(frame)
         described: dict[str, object] = {
             "Column": frame.column,
             "Discriminator": frame.discriminator,
