@@ -476,7 +476,8 @@ class Candidates:
 
         Of candidates with the same start, the highest rank names the range, and the others what extends past its end.
         A candidate without size extends to the next start or its bound, unless a sized one covers its start; objects
-        have no range, but count for that. A candidate inside another names its part. There are at most two ranges per candidate.
+        have no range, but count for that. A candidate inside another names its part. There are at most two ranges per
+        candidate.
         """
         vaddr: Column = new_column("Q")
         length: Column = new_column("Q")
