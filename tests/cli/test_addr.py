@@ -342,6 +342,22 @@ def test_help_and_addr_load_nothing_heavy() -> None:
         assert done.stdout.endswith("HEAVY []\n")
 
 
+def test_stacks_of_a_process_load_no_readers_of_other_formats() -> None:
+    others = [
+        "dumps.minidump", "dumps.unpacked", "objects.macho", "objects.pdb", "objects.pe", "profiles.formats.registry",
+        "unwind.arm", "unwind.goroutines",
+    ]  # fmt: skip
+    script = (
+        "import subprocess, sys; from whence.cli.main import main\n"
+        "with subprocess.Popen(['sleep', '60']) as child:\n"
+        "    main(['pid', str(child.pid), '--stop'])\n"
+        "    child.kill()\n"
+        f"print('OTHERS', [name for name in {others!r} if f'whence.{{name}}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("OTHERS []\n")
+
+
 def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -> None:
     """Without these options there is no Locator, only the default debug folders."""
     path = compiled()

@@ -50,6 +50,16 @@ def test_the_build_id_folder_comes_first(tmp_path: Path, debug_dir: Path, finder
         search.require().close()
 
 
+def test_the_cache_of_perf_is_not_searched(tmp_path: Path) -> None:
+    cache = tmp_path / ".debug"
+    place(cache / "app" / ID / "debug", build_id_note(ID), INFO)
+    with ElfFile.open(place(tmp_path / "a", build_id_note(ID))) as elf:
+        with DebugFiles([str(cache)]).debug_file(elf).require() as found:
+            assert found.build_id == ID
+        (cache / ".build-id").mkdir()
+        assert not DebugFiles([str(cache)]).debug_file(elf)
+
+
 @pytest.mark.parametrize("where", ["beside", "sub", "global"])
 def test_a_debug_link_is_followed_to_every_usual_place_when_its_crc_fits(
     where: str, tmp_path: Path, debug_dir: Path, finder: DebugFiles

@@ -20,7 +20,7 @@ from whence._base.model import Frame
 from whence.cli import main
 from whence.locator.locator import Locator
 from whence.profiles import Profile, read, top
-from whence.profiles.formats import firefox, folded, perf, speedscope
+from whence.profiles.formats import firefox, folded, perf, speedscope, written
 from whence.profiles.formats import registry as formats
 from whence.samples.model import Label, SampleType, Timeline
 
@@ -459,7 +459,7 @@ def test_the_command_converts_each_input_to_every_format(
     path.write_bytes(data)
     assert main(["profile", str(path), "-o", str(tmp_path / "out")]) == 0
     assert read(tmp_path / "out").format == formats.DEFAULTS.get(name, name)
-    for format in (*formats.WRITTEN, formats.PAGE):
+    for format in (*written.WRITTEN, written.PAGE):
         assert Profile.of(read(path)).to_bytes(format)
 
 

@@ -23,7 +23,7 @@ from whence._base.model import Frame
 from whence.cli import main
 from whence.profiles import Profile, merge, naming, read, top
 from whence.profiles.binaries import Binaries
-from whence.profiles.formats import folded, pprof, speedscope
+from whence.profiles.formats import folded, pprof, speedscope, written
 from whence.profiles.formats import registry as formats
 from whence.samples.difference import both, diff
 from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
@@ -406,7 +406,7 @@ def test_profiles_without_a_common_type_do_not_compare() -> None:
         diff(profile_of([(["a"], 1)]), other)
 
 
-@pytest.mark.parametrize("format", [*formats.WRITTEN, formats.PAGE])
+@pytest.mark.parametrize("format", [*written.WRITTEN, written.PAGE])
 def test_every_format_can_store_a_difference(format: str) -> None:
     found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
     assert formats.to_bytes(found, format, "x")

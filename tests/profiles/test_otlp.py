@@ -11,7 +11,7 @@ from tests.helpers.survive import survives
 from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.flamegraph import page
-from whence.profiles.formats import folded, gz, otlp, pprof
+from whence.profiles.formats import folded, gz, otlp, pprof, written
 from whence.profiles.formats import registry as formats
 from whence.samples import wire
 from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
@@ -276,7 +276,7 @@ def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
     assert profile.frames[1][1].function == "outer\ufffd"
     assert profile.samples.labels[0][0].text == "main\ufffd"
     profile.name(0, (Frame("named", "a.c", 1),))
-    for format in formats.WRITTEN:
+    for format in written.WRITTEN:
         for json_form in (False, True):
             assert formats.to_bytes(profile, format, json=json_form)
     assert page(profile)

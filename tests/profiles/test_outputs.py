@@ -24,7 +24,7 @@ from whence.flamegraph.tree import tree
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import image_base
 from whence.profiles import Profile, arrow, merge, top
-from whence.profiles.formats import firefox, folded, perf, plain_json, pprof, speedscope
+from whence.profiles.formats import firefox, folded, perf, plain_json, pprof, speedscope, written
 from whence.profiles.formats import registry as formats
 from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 
@@ -286,13 +286,13 @@ def test_the_ending_chooses_firefox_and_gzip(tmp_path: Path, ending: str) -> Non
     assert json.loads(data)["threads"][0]["name"] == out.name
 
 
-@pytest.mark.parametrize("format", formats.WRITTEN)
+@pytest.mark.parametrize("format", written.WRITTEN)
 def test_each_format_can_store_an_empty_profile(format: str) -> None:
     for profile in (Profile(), Profile([SampleType("samples", "count")]), Profile.of(folded.read("a;b 1\n"))):
         assert isinstance(formats.to_bytes(profile, format, "x"), bytes)
 
 
-@pytest.mark.parametrize("format", formats.WRITTEN)
+@pytest.mark.parametrize("format", written.WRITTEN)
 def test_each_format_can_store_names_that_are_not_utf8(format: str) -> None:
     profile = Profile.of(folded.read(b"a\xff;b\x00c\xed\xa0\x80 1\n".decode("utf-8", "surrogateescape")))
     profile.reasons[profile.location(NO_MAPPING, 5)] = "why\udcff"

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.profiles import made
 from whence._base.errors import ProfileError
 from whence._base.model import Frame
-from whence.profiles.formats import folded, speedscope
+from whence.profiles.formats import folded, speedscope, written
 from whence.profiles.formats import registry as formats
 from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 from whence.samples.stacks import DisplayFrame, ProfileStacks
@@ -30,7 +30,7 @@ def test_folded_stacks_round_trip_with_any_name() -> None:
     assert (again.format, sorted(again.samples.values[0])) == ("folded", [3, 4])
 
 
-@pytest.mark.parametrize("format", [one for one in (*formats.WRITTEN, formats.PAGE) if one != "arrow"])
+@pytest.mark.parametrize("format", [one for one in (*written.WRITTEN, written.PAGE) if one != "arrow"])
 def test_every_format_can_store_a_lone_surrogate(format: str) -> None:
     text = json.dumps(
         {

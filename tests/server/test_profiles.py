@@ -16,6 +16,7 @@ from tests.helpers.stores import Files
 from whence.perfdata.source import MemorySpool
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.server import parsing
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
@@ -31,7 +32,7 @@ def recorded(maps: list[tuple[int, int, str]], chain: list[int], pid: int = 7) -
     return forge.file(records, [(forge.attribute(clock=1), [1])])
 
 
-@pytest.mark.parametrize("format", [*formats.WRITTEN, formats.PAGE])
+@pytest.mark.parametrize("format", [*written.WRITTEN, written.PAGE])
 def test_every_format_is_written_confined(client: TestClient, files: Files, format: str) -> None:
     if format == "arrow":
         pytest.importorskip("pyarrow")

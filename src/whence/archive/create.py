@@ -25,7 +25,7 @@ from whence.dwarf.ahead import decompress_ahead
 from whence.gopclntab import Pclntab
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
-from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
+from whence.lidia.unwind import FRAME_DATA, NAMES, UnwindTable, pack_unwind
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
@@ -229,7 +229,7 @@ def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
     The function table of a PE file and compact unwind information are stored as .eh_frame.
     """
     from whence.unwind.encoding import converted  # most archives have no unwind tables
-    from whence.unwind.frame_data import FRAME_DATA, FrameTable
+    from whence.unwind.frame_data import FrameTable
 
     tables = []
     for name in NAMES.values():

@@ -7,7 +7,6 @@ import re
 import sys
 from argparse import ArgumentParser, HelpFormatter, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import NoReturn
 
 from whence._base.streams import complain, shortened
@@ -32,6 +31,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     >>> did_you_mean("adr", ["addr", "pid", "core"])
     '; did you mean addr?'
     """
+    from difflib import get_close_matches  # only a mistake needs it
+
     close = get_close_matches(word, list(choices), 1, 0.6)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -46,6 +46,7 @@ from whence.profiles import Profile, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.profiles.naming import FileReport, name
 from whence.profiles.symbol_lists import SymbolLists
 
@@ -318,8 +319,8 @@ class ProfileJob:
             self.output = os.path.join(self.folder, formats.renamed(self.name, format))
             self._put(profile, self.output, format, writers)
         if options.flamegraph:
-            page = os.path.join(options.flamegraph, formats.renamed(self.name, formats.PAGE))
-            self._put(profile, page, formats.PAGE, writers)
+            page = os.path.join(options.flamegraph, formats.renamed(self.name, written.PAGE))
+            self._put(profile, page, written.PAGE, writers)
 
     def _put(self, profile: Profile, path: str, format: str, writers: ThreadPoolExecutor) -> None:
         if os.path.exists(path) and os.path.exists(self.path) and os.path.samefile(path, self.path):

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
     """Add -o, --format, --sample-type, --top, --by, --flamegraph and --open. `otherwise` names the default format."""
-    from whence.profiles.formats.registry import PAGE, WRITTEN
-    from whence.profiles.top import GROUPS, SORTS
+    from whence.profiles.formats.written import GROUPS, PAGE, SORTS, WRITTEN
 
     parser.add_argument("-o", "--output", metavar="OUT", help='the profile or page (.html) to write; "-" is stdout')
     parser.add_argument(
@@ -72,7 +71,7 @@ rows.__name__ = "number of functions"  # in argparse's messages
 
 def format_asked(options: Namespace) -> str:
     """Return the format of --format or of OUT's ending, "" if neither decides. Raises WrongUse."""
-    from whence.profiles.formats.registry import ENDINGS, PAGE_ENDINGS
+    from whence.profiles.formats.written import ENDINGS, PAGE_ENDINGS
 
     by_ending(options.flamegraph or "", PAGE_ENDINGS, "a page")
     if options.top is not None and options.format not in (None, "top"):
@@ -119,7 +118,8 @@ def write_profile(
     draw: Callable[[str], bytes] | None = None,
 ) -> None:
     """Write the profile to OUT (None: nowhere), and its flame graph if requested, which `draw` returns by its title."""
-    from whence.profiles.formats.registry import PAGE, packed, to_bytes
+    from whence.profiles.formats.registry import packed, to_bytes
+    from whence.profiles.formats.written import PAGE
 
     if options.output is not None:
         with Progress(f"writing {format}", quiet=quiet):

@@ -183,7 +183,8 @@ def outputs(path: str) -> tuple[str, str]:
     >>> outputs("cpu.pb.gz"), outputs("cpu.html"), outputs("cpu")
     (('cpu.pb.gz', 'cpu.html'), ('cpu.pb.gz', 'cpu.html'), ('cpu', 'cpu.html'))
     """
-    from whence.profiles.formats.registry import PAGE, PAGE_ENDINGS, renamed
+    from whence.profiles.formats.registry import renamed
+    from whence.profiles.formats.written import PAGE, PAGE_ENDINGS
 
     is_page = path.endswith(tuple(ending for ending, _ in PAGE_ENDINGS))
     return (renamed(path, "pprof"), path) if is_page else (path, renamed(path, PAGE))

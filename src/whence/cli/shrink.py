@@ -8,15 +8,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryFile
 
 from whence._base.errors import WrongUse, naming
 from whence._base.files import atomic_write
 from whence._base.words import plain
 from whence.cli.main import ANSWERED
 from whence.cli.options import locator_of
-from whence.dumps.core_stream import copy_core
-from whence.dumps.unpacked import opened_core
 from whence.objects.elf import ElfFile
 from whence.shrink import NEAR, SmallCore, shrink_core
 
@@ -88,11 +85,17 @@ def write_small_core(options: Namespace) -> int:
 def _opened(path: str) -> Iterator[tuple[ElfFile, int, int]]:
     """Open a core, or copy what is needed from stdin. Return it, its size, and when it was written in ns."""
     if path != STDIN:
+        from whence.dumps.unpacked import opened_core
+
         with opened_core(path) as (elf, copied):
             if copied is not None:
                 report_unpacked(path, copied.fault, copied.missing, copied.dropped)
             yield elf, elf.size, os.stat(path).st_mtime_ns
         return
+    from tempfile import TemporaryFile
+
+    from whence.dumps.core_stream import copy_core
+
     with TemporaryFile() as copy, naming("stdin"):
         streamed = copy_core(sys.stdin.buffer, copy)
         copy.flush()

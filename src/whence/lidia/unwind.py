@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 HEAD: Final = struct.Struct("<HBBIQ")
 TABLE: Final = struct.Struct("<IIQQ")
-NAMES: Final = {1: ".eh_frame", 2: ".debug_frame", 3: ".sframe", 4: ".frame_data"}
+SFRAME: Final = ".sframe"
+FRAME_DATA: Final = ".frame_data"
+NAMES: Final = {1: ".eh_frame", 2: ".debug_frame", 3: SFRAME, 4: FRAME_DATA}
 NUMBERS: Final = {name: number for number, name in NAMES.items()}
 PART: Final = "UNWD"
 

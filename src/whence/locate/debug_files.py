@@ -13,7 +13,8 @@ say where to put a file:
     .dwo         its name in the compilation's folder; next to the file; in the file's folder and below DEBUG_DIR under
                  its bare name
 
-/usr/lib/debug has its files under these names only; other debug folders may have them in any folder below.
+/usr/lib/debug and the cache of perf have their files under these names only; other debug folders may have them in any
+folder below.
 
 A candidate belongs to the file if their build-ids are equal. If one of them has no build-id, the CRC of the debug link
 decides. Other candidates are recorded as MISMATCH, and never used.
@@ -315,8 +316,7 @@ class DebugFiles:
 
     def _flat_folders(self) -> list[str]:
         """Return the debug folders that may have debug files under any name."""
-        own = {self._sysroot + folder for folder in DEBUG_DIRS}
-        return [folder for folder in self.debug_dirs if folder not in own]
+        return flat_folders(self.debug_dirs, self._sysroot)
 
     def _indexed(self, build_id: str) -> list[tuple[str, str]]:
         """Return the files with a build-id that are below a debug folder."""
@@ -400,6 +400,17 @@ class Completion:
         search = self._debug_files.find(companion)
         self.searches.append(search)
         return search.elf
+
+
+def flat_folders(folders: Iterable[str], sysroot: str = "") -> list[str]:
+    """Return the debug folders that may have debug files under any name: neither the system's nor perf's cache."""
+    systems = {sysroot + folder for folder in DEBUG_DIRS}
+    return [folder for folder in folders if folder not in systems and not is_cache_of_perf(folder)]
+
+
+def is_cache_of_perf(folder: str) -> bool:
+    """Return True for ~/.debug of perf-buildid-cache(1), which has a link below .build-id for each of its files."""
+    return os.path.basename(folder) == ".debug" and os.path.isdir(os.path.join(folder, ".build-id"))
 
 
 def folders_of(path: str, sysroot: str = "") -> list[str]:

@@ -38,7 +38,7 @@ from whence._base.reasons import GIVE_FILE, Missing, Reason
 from whence._base.records import as_dict, replaced
 from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
-from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
+from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles, flat_folders
 from whence.locate.dsym import expanded, is_bundle
 from whence.locate.folder_index import FolderFiles
 from whence.locate.identity import comparable, is_same, key
@@ -156,9 +156,8 @@ class Locator(Closing):
         self.sources += self._further
         if options.local:
             self.sources.append(NearArchives(self.root))
-        flat = [folder for folder in self.dirs if folder.removeprefix(self.root) not in DEBUG_DIRS]
         self._fallback: list[FileSource] = [BuildIdFolders((*self.dirs, *build_id_dirs), self.root)]
-        self._fallback.append(FolderFiles(flat, BuildIdFolders.how))
+        self._fallback.append(FolderFiles(flat_folders(self.dirs, self.root), BuildIdFolders.how))
         self._servers = [Servers(self._client)] if self._client is not None else []
         self._fallback += self._servers
         if self._symbols is not None:

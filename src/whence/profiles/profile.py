@@ -20,6 +20,7 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.callers import callers
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.profiles.naming import find_functions, name
 from whence.profiles.page_code import PageCodeOptions
 from whence.profiles.top import top
@@ -116,7 +117,7 @@ class Profile(ProfileData):
             WrongUse: unknown ending, and no format.
         """
         if not format:
-            by_ending(os.fspath(path), formats.ENDINGS + formats.PAGE_ENDINGS, "a profile", "; or give a format")
+            by_ending(os.fspath(path), written.ENDINGS + written.PAGE_ENDINGS, "a profile", "; or give a format")
         formats.write(self, path, format, json=json)
 
     def merge(self, *others: ProfileData) -> Profile:

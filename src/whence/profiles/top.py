@@ -18,14 +18,13 @@ from whence._base.errors import plain
 from whence._base.html import html_table
 from whence._base.reasons import Reason
 from whence._base.records import Record
+from whence.profiles.formats.written import GROUPS, SORTS
 from whence.samples import bounds
 from whence.samples.model import NO_TYPE, ProfileData, SampleType
 from whence.samples.stacks import DisplayFrame, ProfileStacks, shortened
 from whence.samples.threads import NO_PROCESS, NO_THREAD, ProfileThread, named_threads, shown
 
 ROWS = 30  # by default
-SORTS = ("self", "total")
-GROUPS = ("function", "process", "thread", "binary", "line")
 NO_BINARY = "no binary"
 NAME_WIDTH, FILE_WIDTH, BINARY_WIDTH = 90, 60, 40  # columns of a terminal
 NARROW = {"function": 30, "file": 14, "binary": 10, "reason": 18}  # least width of a column that is shortened

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from whence._base.errors import WhenceError
 from whence._base.reasons import Missing, Reason
 from whence.locate.identity import comparable
-from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.server.bodies import AnswerBudget, Refusal, body_of, count_profile_values, media_type_of, storage_refusal
 from whence.server.deadlines import check_deadline
 from whence.server.settings import FORWARD, PROFILE, SYMBOLIZE
@@ -148,8 +148,8 @@ class NamingEndpoints:
         limits = self._server.settings.limits
         body = await body_of(request, limits.body_bytes, limits.body_seconds)
         format = request.query_params.get("format", "")
-        if format and format not in (*formats.WRITTEN, formats.PAGE):
-            names = ", ".join((*formats.WRITTEN, formats.PAGE))
+        if format and format not in (*written.WRITTEN, written.PAGE):
+            names = ", ".join((*written.WRITTEN, written.PAGE))
             raise Refusal(400, f"unknown format {format[:80]!r}: use one of {names}")
         named = await self._server.run(PROFILE, self._profile, body, format, "profile")
         return Response(

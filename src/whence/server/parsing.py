@@ -39,6 +39,7 @@ from whence.locate.search import FileKind, FileQuery
 from whence.objects.opening import object_of_bytes
 from whence.producers import Producers
 from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine
 from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
@@ -261,7 +262,7 @@ def checked_profile(reply: dict[str, Any], data: bytes, limit: int) -> NamedProf
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ParseFailed(MALFORMED) from None
-    if len(data) > limit or profile.format not in (*formats.WRITTEN, formats.PAGE):
+    if len(data) > limit or profile.format not in (*written.WRITTEN, written.PAGE):
         raise ParseFailed(MALFORMED)
     return profile
 
@@ -333,7 +334,7 @@ def main() -> int:
 def write_every_format() -> None:
     """Write a small profile in every format: writers import modules when they run."""
     profile = formats.from_bytes(b"main;work 1\n")
-    for format in (*formats.WRITTEN, formats.PAGE):
+    for format in (*written.WRITTEN, written.PAGE):
         with contextlib.suppress(ImportError):
             formats.to_bytes(profile, format)
 

@@ -31,6 +31,7 @@ from whence.objects.opening import object_of_bytes
 from whence.profiles import page_code
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
+from whence.profiles.formats import written
 from whence.profiles.naming import FileReport, find_functions
 from whence.profiles.naming import name as name_profile
 
@@ -126,10 +127,10 @@ def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: li
     with ConfinedLocator(ServerFiles(line)) as locator, Binaries(locator, once=True, local=False) as binaries:
         reports = name_profile(profile, binaries, demangle=True)
         format = message["format"] or formats.format_for(profile, "")
-        if format in (formats.PAGE, "firefox"):
+        if format in (written.PAGE, "firefox"):
             find_functions(profile, binaries)
     try:
-        if format == formats.PAGE:
+        if format == written.PAGE:
             data = page_code.page(profile, message["title"], None, page_code.PageCodeOptions(server=True))
         else:
             data = formats.to_bytes(profile, format, message["title"])

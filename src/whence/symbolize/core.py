@@ -14,17 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from whence._base.errors import CHANGED, FormatError, MapsError, WrongUse, naming
-from whence._base.files import atomic_write, stamp_of
+from whence._base.errors import CHANGED, ElfError, FormatError, MapsError, WrongUse, naming
+from whence._base.files import atomic_write, open_regular, read_at, stamp_of
 from whence._base.records import replaced
 from whence.dumps.core import core_regions, read_core
-from whence.dumps.facts import MinidumpFacts
-from whence.dumps.minidump import Minidump, is_minidump
-from whence.dumps.minidump_process import minidump_dump, minidump_regions, read_minidump
-from whence.dumps.unpacked import unpacked
 from whence.interpreters.model import ThreadKey
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
+from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
@@ -32,11 +29,12 @@ from whence.symbolize.stacks import FrameVariables, NamedFrame, Stack, named, on
 from whence.symbolize.symbolizer import Symbolizer
 from whence.symbolize.tasks import Tasks, named_tasks
 from whence.unwind.core import core_dump, dump_goroutines, explain_dump_stack, opened_stacks, recorded_stacks
-from whence.unwind.to_minidump import write_core_minidump
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
-    from whence.dumps.process import AddressRegion, CoreThread, ProcessDump
+    from whence.dumps.facts import MinidumpFacts
+    from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, ProcessDump
+    from whence.dumps.unpacked import UnpackedCore
     from whence.interpreters.process import InterpretedThread
     from whence.locator.locator import Locator
     from whence.procmap.mapping import Mapping
@@ -81,33 +79,45 @@ class Core(Snapshot):
     ) -> None:
         self._programs = tuple(os.fspath(program) for program in programs)
         self._sysroot = os.fspath(sysroot).rstrip("/")
-        self.path, self.minidump = os.fspath(path), None
+        self.path = os.fspath(path)
+        self.minidump: MinidumpFacts | None = None
+        self._unpacked: UnpackedCore | None = None
         self._stamp = stamp_of(path)
-        with naming(self.path):
-            self._unpacked = unpacked(path)
-        self.fault, self.dropped = "", 0
-        if self._unpacked is not None:
-            self.fault, self.dropped = self._unpacked.fault, self._unpacked.dropped
-        if self._unpacked is None and is_minidump(path):
-            with Minidump.open(path) as dump:
-                core = read_minidump(dump, self._programs, self._sysroot)
-                self.minidump = MinidumpFacts.of(dump)
-                self.problems = tuple(map(str, dump.problems))
-                written = float(dump.time)
-        else:
+        core = None if _is_elf(path) else self._read_other()
+        if core is None:
             with self._elf() as elf:
                 core = read_core(elf, self._programs, self._sysroot)
                 self.problems = tuple(map(str, elf.problems))
-            written = os.stat(path).st_mtime
+            self.written = os.stat(path).st_mtime
+        self.fault, self.dropped = "", 0
+        if self._unpacked is not None:
+            self.fault, self.dropped = self._unpacked.fault, self._unpacked.dropped
         self.record = core.snapshot
         self.threads: tuple[CoreThread, ...] = core.threads
         self.missing, self.unproved = core.missing, core.unproved
         if self._unpacked is not None:
             self.missing = self._unpacked.missing
         self.arguments, self.executable = core.arguments, core.executable
-        self.written = written
         self.interpreter_problems: tuple[str, ...] = ()
         self.interpreter_titles: tuple[str, ...] = ()
+
+    def _read_other(self) -> CoreMappings | None:
+        """Read a minidump; None for other files, after the core in one of them has been unpacked."""
+        from whence.dumps.facts import MinidumpFacts
+        from whence.dumps.minidump import Minidump, is_minidump
+        from whence.dumps.minidump_process import read_minidump
+        from whence.dumps.unpacked import unpacked
+
+        with naming(self.path):
+            self._unpacked = unpacked(self.path)
+        if self._unpacked is not None or not is_minidump(self.path):
+            return None
+        with Minidump.open(self.path) as dump:
+            core = read_minidump(dump, self._programs, self._sysroot)
+            self.minidump = MinidumpFacts.of(dump)
+            self.problems = tuple(map(str, dump.problems))
+            self.written = float(dump.time)
+        return core
 
     def _elf(self) -> ElfFile:
         return ElfFile.open(self.path) if self._unpacked is None else self._unpacked.elf(self.path)
@@ -121,6 +131,9 @@ class Core(Snapshot):
         """Open the file again, which must be unchanged. Raises OSError, ElfError, MapsError, MinidumpError."""
         self._check_unchanged()
         if self.minidump is not None:
+            from whence.dumps.minidump import Minidump
+            from whence.dumps.minidump_process import minidump_dump, read_minidump
+
             with Minidump.open(self.path) as dump:
                 yield minidump_dump(dump, read_minidump(dump, self._programs, self._sysroot))
         else:
@@ -159,6 +172,9 @@ class Core(Snapshot):
         """Return what the process had mapped, in order of address, as far as the dump says. Raises like `read`."""
         self._check_unchanged()
         if self.minidump is not None:
+            from whence.dumps.minidump import Minidump
+            from whence.dumps.minidump_process import minidump_regions
+
             with Minidump.open(self.path) as dump:
                 return minidump_regions(dump)
         with self._elf() as elf:
@@ -172,6 +188,8 @@ class Core(Snapshot):
         `locator` finds the files whose tables unwinding reads; by default those of this machine. Raises OSError,
         FormatError; Unsupported for a machine that minidumps do not have; WrongUse if it is a minidump already.
         """
+        from whence.unwind.to_minidump import write_core_minidump
+
         if self.minidump is not None:
             raise WrongUse(f"{self.path} is a minidump already")
         if locator is None:
@@ -296,6 +314,11 @@ class Core(Snapshot):
         stack, rules = explained
         (frames,) = named(self, [stack.unwound], symbolizer)
         return _stack(stack, frames), rules
+
+
+def _is_elf(path: str | os.PathLike[str]) -> bool:
+    with open_regular(path, ElfError) as (descriptor, _):
+        return read_at(descriptor, len(ELF_MAGIC), 0) == ELF_MAGIC
 
 
 def _walked(dump: ProcessDump, opened: RecordedStacks) -> tuple[Interpreters, list[ThreadKey]]:

@@ -6,8 +6,6 @@ traceback by the logger `whence`. Tests set `reraise`, so that no bug is hidden.
 
 from __future__ import annotations
 
-import logging
-
 from whence._base.errors import WhenceError
 from whence._base.reasons import Reason
 
@@ -27,5 +25,7 @@ def reason_of(error: Exception, doing: str, *, log: bool = True) -> tuple[Reason
     if reraise:
         raise error
     if log:
+        import logging
+
         logging.getLogger("whence").error("internal error while %s", doing, exc_info=error)
     return Reason.INTERNAL_ERROR, f"{type(error).__name__}: {error}"

@@ -19,7 +19,6 @@ from whence.dumps.process import FileEntry, MemoryRange, ProcessDump, ThreadStat
 from whence.dumps.signals import Signal, read_signal, signal_code
 from whence.objects.machines import machine_name
 from whence.unwind.explaining import ExplainingUnwinder, rules_of
-from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import DumpMemory, RecordedMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.recording import FrameState, RecordingUnwinder
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from whence.dumps.process import CoreMappings
     from whence.locator.locator import Locator
     from whence.objects.elf import ElfFile
+    from whence.unwind.goroutines import Goroutines
     from whence.unwind.registers import Machine
 
 NOT_UNWOUND = "native frames are not unwound"
@@ -182,6 +182,8 @@ def recorded_stacks(
 
 def dump_goroutines(dump: ProcessDump, locator: Locator | None = None) -> Goroutines:
     """Return the goroutines of the Go program that left a dump."""
+    from whence.unwind.goroutines import Goroutines, read_goroutines
+
     machine = _machine_of(dump)
     if machine is None:
         return Goroutines("", 0, [], [f"stacks of {machine_name(dump.machine)} are not unwound"])

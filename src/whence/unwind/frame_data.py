@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
     from whence.objects.pdb.omap import AddressMap
 
-FRAME_DATA = ".frame_data"  # the table's name in archives
 RECORD = re.compile(
     rb"^STACK WIN ([0-9a-fA-F]) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ "
     rb"([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) ([0-9a-fA-F]{1,8}) [0-9a-fA-F]+ ([01]) ?([^\r\n]{0,4096})",

@@ -21,7 +21,6 @@ from whence._base.reasons import Missing
 from whence.objects import machines
 from whence.procmap.threads import Thread, find_thread, threads
 from whence.unwind.explaining import ExplainingUnwinder, rules_of
-from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.recording import FrameState, RecordingUnwinder
@@ -44,6 +43,7 @@ from whence.unwind.walking import PlainWalker
 if TYPE_CHECKING:
     from whence.locator.locator import Locator
     from whence.procmap.snapshot import SnapshotMappings
+    from whence.unwind.goroutines import Goroutines
     from whence.unwind.kernels.stopped import StoppedReader
     from whence.unwind.registers import Machine
 
@@ -294,6 +294,8 @@ class LiveProcess(Closing):
         Raises:
             OSError: the process has ended, or its memory map must not be read.
         """
+        from whence.unwind.goroutines import Goroutines, read_goroutines
+
         stacks = self.stacks()
         if not self._unwinders:
             return Goroutines("", 0, [], ["no thread of the process could be stopped"])

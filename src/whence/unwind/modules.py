@@ -14,22 +14,14 @@ from typing import TYPE_CHECKING, Literal
 from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
 from whence.gopclntab import Pclntab
 from whence.lidia.table import open as open_archive
-from whence.objects.breakpad import BreakpadFile
+from whence.lidia.unwind import FRAME_DATA, SFRAME
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_386, EM_ARM
 from whence.objects.opening import open_object
-from whence.objects.pdb import PdbFile
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
-from whence.unwind.compact import CompactUnwind
-from whence.unwind.exidx import ExceptionIndex
-from whence.unwind.frame_data import FRAME_DATA, FrameTable
 from whence.unwind.memory import Unreadable
-from whence.unwind.pdata import FunctionTable
-from whence.unwind.sframe import SECTION as SFRAME
-from whence.unwind.sframe import SFrame
-from whence.unwind.stack_cfi import StackCfi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,21 +34,25 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
-    from whence.unwind.frame_data import FrameData
+    from whence.unwind.compact import CompactUnwind
+    from whence.unwind.exidx import ExceptionIndex
+    from whence.unwind.frame_data import FrameData, FrameTable
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
+    from whence.unwind.pdata import FunctionTable
+    from whence.unwind.sframe import SFrame
+    from whence.unwind.stack_cfi import StackCfi
+
+    # tables other than call frame information
+    UnwindSource = SFrame | ExceptionIndex | FunctionTable | CompactUnwind | StackCfi
 
 EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files for a Locator
 VDSO_LIMIT = 1 << 20
+SYMBOL_FILES = "Breakpad", "PDB"  # formats of files with tables for a program in another file
 # sections of Go programs: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
 GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
 CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end with exit(main(...))
 ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
-
-
-UnwindSource = (
-    SFrame | ExceptionIndex | FunctionTable | CompactUnwind | StackCfi
-)  # tables other than call frame information
 
 
 class Module:
@@ -144,7 +140,7 @@ class Module:
         if path:
             with suppress(OSError, WhenceError):
                 file = open_object(path)
-                if isinstance(file, BreakpadFile | PdbFile):
+                if file.format in SYMBOL_FILES:
                     return file
                 file.close()
         return None
@@ -201,10 +197,7 @@ class Module:
             debug = self._debug_frames()
             fde = debug.find(vaddr) if debug is not None else None
             if self._others is None:
-                of_elf = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
-                of_others = FunctionTable.of_file(self.elf), CompactUnwind.of_file(self.elf), StackCfi.of_file(self.elf)
-                tables = (*of_elf, *of_others)
-                self._others = [table for table in tables if table is not None]
+                self._others = [table for table in other_tables(self.elf) if table is not None]
         for table in self._others or ():
             fde = fde or table.find(vaddr)
         return fde
@@ -216,6 +209,8 @@ class Module:
         return None if self._frame_data is None else self._frame_data.find(vaddr)
 
     def _read_frame_data(self) -> FrameTable | None:
+        from whence.unwind.frame_data import FrameTable
+
         if self.elf is None:
             tables = self._archive.unwind() if self._archive is not None else None
             stored = (table for table in tables.tables if table.name == FRAME_DATA) if tables is not None else ()
@@ -235,10 +230,35 @@ class Module:
             if path:
                 with suppress(OSError, WhenceError):
                     elf = open_object(path)
-                    if isinstance(elf, PdbFile):
+                    if elf.format == "PDB":
+                        from whence.objects.pdb import PdbFile
+
+                        assert isinstance(elf, PdbFile)
                         elf.rebase(self.elf.image_base)
                     self._debug = elf, CallFrames.of_elf(elf)
         return self._debug[1] if self._debug is not None else None
+
+
+def other_tables(file: ObjectFile) -> Iterator[UnwindSource | None]:
+    """Yield the tables of a file other than call frame information. The readers of other formats are not imported."""
+    if file.format == "ELF":
+        from whence.unwind.exidx import ExceptionIndex
+        from whence.unwind.sframe import SFrame
+
+        yield SFrame.of_elf(file)
+        yield ExceptionIndex.of_elf(file)
+    elif file.format == "PE":
+        from whence.unwind.pdata import FunctionTable
+
+        yield FunctionTable.of_file(file)
+    elif file.format == "Mach-O":
+        from whence.unwind.compact import CompactUnwind
+
+        yield CompactUnwind.of_file(file)
+    elif file.format == "Breakpad":
+        from whence.unwind.stack_cfi import StackCfi
+
+        yield StackCfi.of_file(file)
 
 
 def archived_frames(
@@ -247,10 +267,13 @@ def archived_frames(
     """Return the tables of an archive. `segments` is the file's code: (file offset, vaddr, size)."""
     code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
     target = Target(tables.bits, "big" if tables.big else "little", tables.text_vaddr)
-    sections, others = list[FrameSection](), list[UnwindSource]()
+    sections: list[FrameSection] = []
+    others: list[UnwindSource] = []
     for table in tables.tables:
         with suppress(DwarfError):
             if table.name == SFRAME:
+                from whence.unwind.sframe import SFrame
+
                 others.append(SFrame(table.data, table.vaddr, tables.bits))
             elif table.name != FRAME_DATA:
                 sections.append(
@@ -421,6 +444,8 @@ class CoreCode:
             return None
         base = self._mappings[index].start - self._mappings[index].offset
         if base not in self._loaded:
+            from whence.unwind.pdata import FunctionTable
+
             self._loaded[base] = FunctionTable.in_memory(self._memory, base)
         table = self._loaded[base]
         fde = None if table is None else table.find(address)

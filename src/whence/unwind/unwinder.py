@@ -27,11 +27,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from whence._base.errors import DwarfError
-from whence.unwind.arm import ArmPath, call_before
-from whence.unwind.arm import call_target as arm_call_target
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
-from whence.unwind.frame_data import EPILOGUE_BYTES, RETURN_SEARCH, popped_by_call, read_epilogue, run_program
 from whence.unwind.gostack import GoStacks
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
 from whence.unwind.kernels.constants import DW_EH_PE_omit
@@ -491,6 +488,8 @@ class Unwinder:
 
     def by_epilogue(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """Return the caller of 32-bit x86 code in an epilogue; None for other code."""
+        from whence.unwind.frame_data import EPILOGUE_BYTES, read_epilogue
+
         machine = self.machine
         epilogue = read_epilogue(self._bytes(frame.pc, EPILOGUE_BYTES) or b"")
         base = registers.get(machine.fp if epilogue is not None and epilogue.from_base else machine.sp)
@@ -515,6 +514,8 @@ class Unwinder:
         self, frame: StackFrame, registers: dict[int, int], data: FrameData, callee_params: int
     ) -> FrameStep | None:
         """Return the caller by the program of frame data; None if it does not lead to a return address."""
+        from whence.unwind.frame_data import RETURN_SEARCH, popped_by_call, run_program
+
         self.charge(STEPS_AN_EXPRESSION)
         machine, sp = self.machine, registers[self.machine.sp]
         names = {number: f"${name}" for number, name in machine.names.items()}
@@ -609,6 +610,8 @@ class Unwinder:
 
     def arm_rows(self, frame: StackFrame, registers: dict[int, int]) -> Iterator[CfiRow]:
         """Yield rows of 32-bit ARM code without tables, most reliable first."""
+        from whence.unwind.arm import ArmPath, call_target
+
         pc, read = frame.pc, self.memory.read
         function = self.code.function(frame.lookup)
         is_thumb = None if frame.exact else self.call_before(pc)
@@ -621,7 +624,7 @@ class Unwinder:
         elif frame.exact:
             link = registers.get(LINK_OF_ARM, 0)
             is_thumb = bool(link & 1)  # static functions are called in the caller's instruction set
-            target = arm_call_target(link & self.machine.address_mask, read)
+            target = call_target(link & self.machine.address_mask, read)
             if target is not None and 0 <= pc - target[0] < LEAF_BYTES:
                 self.charge(ARM_STEPS)
                 row = ArmPath(read, target[1]).from_start(target[0], target[0] + LEAF_BYTES, pc, True)
@@ -634,6 +637,8 @@ class Unwinder:
 
     def call_before(self, pc: int) -> bool | None:
         """Return True if a Thumb call precedes `pc`, False for an A32 call, None otherwise."""
+        from whence.unwind.arm import call_before
+
         try:
             return call_before(pc, self.memory.read)
         except Unreadable:
@@ -652,6 +657,8 @@ class Unwinder:
             entry = self.code.entry_before(frame.lookup) if self.machine.instructions in ("x86", "arm") else None
             is_after = False
             if entry is not None and self.machine.instructions == "arm":
+                from whence.unwind.arm import ArmPath
+
                 function = self.code.function(frame.lookup)
                 is_thumb = bool(entry & 1)
                 is_after = function is None or function[0] == entry & ~1

@@ -24,4 +24,5 @@ speedscope_read   speedscope's file format, read
 stack_texts       stacks of DTrace, bpftrace and macOS's sample
 timed_samples     samples and a timeline, built from events that have times
 v8                V8's CPU profiles
+written           names of the formats that are written, and the endings of their files
 """

@@ -37,21 +37,10 @@ from whence.profiles.formats.others import (
     other,
     word_form,
 )
+from whence.profiles.formats.written import BINARY, ENDINGS, PAGE, PAGE_ENDINGS, WRITTEN
 from whence.samples.model import ProfileData
 from whence.samples.text import CONTROLS, utf8
 from whence.samples.wire import Messages
-
-WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
-BINARY = ("pprof", "arrow")
-TEXTS = ("top", "json")  # are not read again
-PAGE = "flamegraph"  # an HTML page, is not read again
-PAGE_ENDINGS = ((".html", PAGE), (".htm", PAGE))
-ENDINGS = (
-    (".speedscope.json", "speedscope"), (".firefox.json", "firefox"), (".firefox.json.gz", "firefox"),
-    (".otlp.json", "otlp-json"), (".json", "otlp-json"), (".otlp", "otlp"), (".arrow", "arrow"), (".arrows", "arrow"),
-    (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
-    (".folded", "folded"), (".txt", "folded"),
-)  # fmt: skip
 
 # formats that are read -> the default format to write
 DEFAULTS = {
