@@ -92,8 +92,8 @@ page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by 
 go-versions: $(VENV)/.tested  ## goroutines of programs of each release of Go that PyPI has (fetches the toolchains)
 	@WHENCE_GO_VERSIONS=1 $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/unwind/test_goroutines.py
 
-pythons-frames: $(VENV)/.tested  ## Python frames of every CPython from 3.9 on (pyenv, PATH, Debian's in roots of their own, 3.13t)
-	@WHENCE_PYTHONS="$$({ for minor in 9 10 11 12 13 14 15; do \
+pythons-frames: $(VENV)/.tested  ## Python frames of every CPython from 3.7 on (pyenv, PATH, Debian's in roots of their own, 3.13t)
+	@WHENCE_PYTHONS="$$({ for minor in 7 8 9 10 11 12 13 14 15; do \
 		ls $$HOME/.pyenv/versions/3.$$minor.*/bin/python3.$$minor 2>/dev/null; command -v python3.$$minor; \
 	done; $(BIN)/python -m tools.frame_pythons; } | tr '\n' ' ')" $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/interpreters
 

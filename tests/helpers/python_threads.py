@@ -1,6 +1,6 @@
 """A Python program with threads in known places, which prints what `sys._current_frames()` says about them.
 
-It runs on every CPython from 3.9 on: `interpreters()` lists those of this machine that a test is to use.
+It runs on every CPython from 3.7 on: `interpreters()` lists those of this machine that a test is to use.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ PROGRAM = r'''
 import asyncio, ctypes, json, os, sys, threading, time
 
 os.chdir(os.path.dirname(os.path.abspath(__file__)))  # cores are written there
+if not hasattr(threading.Thread, "native_id"):  # before 3.8: threads are listed in the order of their ids
+    tids = lambda: sorted(map(int, os.listdir("/proc/self/task")))
+    threading.Thread.native_id = property(lambda thread: tids()[threading.enumerate().index(thread)])
 block = threading.Event()
 here = threading.Semaphore(0)
 

@@ -85,7 +85,7 @@ def test_old_versions_have_all_numbers_of_their_style(version: tuple[int, int]) 
     has_marks = layout.numbers[kernel.LAYOUT_CFRAME] != kernel.LAYOUT_ABSENT
     assert has_marks == (version > (3, 9))
     with pytest.raises(UnknownLayout):
-        old_layout((3, 8), "3.8.18")
+        old_layout((3, 6), "3.6.15")
 
 
 def test_versions_are_found_in_strings_and_names() -> None:

@@ -22,7 +22,7 @@ from tests.helpers.schemas import conforms
 from whence._base.errors import MapsError
 from whence.cli.main import main
 from whence.interpreters.cpython import Cpython
-from whence.interpreters.cpython_layout import read_debug_offsets
+from whence.interpreters.cpython_layout import read_debug_offsets, version_by_name
 from whence.interpreters.model import TaskState, ThreadKey
 from whence.symbolize import Process
 from whence.symbolize.process import LiveMemory
@@ -38,6 +38,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="live processes 
 
 @pytest.fixture(scope="module", params=interpreters())
 def process(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonTasks]:
+    if (version_by_name(request.param) or (3, 9)) < (3, 9):
+        pytest.skip("tasks are read from CPython 3.9 on")
     with python_tasks(request.param, tmp_path_factory.mktemp("tasks")) as running:
         yield running
 

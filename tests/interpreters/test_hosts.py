@@ -71,7 +71,7 @@ time.sleep(1000)
 UNKNOWN = {
     "int PyEval_EvalFrameEx(void) { return 0; }": "CPython before 3.7 is not supported",
     'char _PyRuntime[800] = "xdebugpy" "\\xf0" "\\0" "\\x10" "\\x03";': "CPython 3.16.0 is not a supported version",
-    "char _PyRuntime[800] = {1}; const unsigned long Py_Version = 0x030801f0;": "CPython 3.8.1 is not supported",
+    "char _PyRuntime[800] = {1}; const unsigned long Py_Version = 0x030601f0;": "CPython 3.6.1 is not supported",
     "char _PyRuntime[800] = {1};": "its version of CPython is unknown",
 }
 

@@ -1,4 +1,4 @@
-"""CPython 3.9 to 3.15 in a process or a core: where its runtime is, and the frames of its threads.
+"""CPython 3.7 to 3.15 in a process or a core: where its runtime is, and the frames of its threads.
 
 `_PyRuntime` is found by the section `.PyRuntime`, by its symbol, or by the cookie of `_Py_DebugOffsets` in writable
 data that is mapped from files. Its layout (cpython_layout.py) is that of its own table from 3.13 on; earlier versions
@@ -6,7 +6,7 @@ are identified by `Py_Version`, by the strings of the file, or by its name. An u
 
 How frames belong to native frames:
 
-    3.9           one frame per evaluation; no mark, so evaluations are recognized by the name of the function
+    3.7 to 3.9    one frame per evaluation; no mark, so evaluations are recognized by the name of the function
     3.10          one frame per evaluation; its mark is the cframe on the C stack
     3.11          up to a frame with `is_entry`; its mark is the cframe
     from 3.12     up to an entry shim, a frame on the C stack that is its own mark (owner 3 and up)
@@ -29,6 +29,7 @@ from whence.interpreters.cpython_layout import (
     FIRST_TABLE,
     HEAD_FIELDS,
     OLDEST,
+    SUPPORTED,
     TABLE_BYTES,
     CpythonLayout,
     UnknownLayout,
@@ -294,7 +295,7 @@ def find(
         vaddr = _runtime_vaddr(elf)
         if vaddr is None:
             if _symbol(elf, OLD_EVALUATION) is not None:
-                problems.append(f"{path}: CPython before 3.7 is not supported (3.9 to 3.15 are)")
+                problems.append(f"{path}: CPython before 3.7 is not supported ({SUPPORTED} are)")
             continue
         address = vaddr + bias
         try:
@@ -396,7 +397,7 @@ def _layout(elf: ElfFile, path: str, address: int, read: Read, order: ByteOrder)
             f"CPython {release or '.'.join(map(str, version))} without _Py_DebugOffsets is not supported"
         )
     if version < OLDEST:
-        raise UnknownLayout(f"CPython {release or '.'.join(map(str, version))} is not supported (3.9 to 3.15 are)")
+        raise UnknownLayout(f"CPython {release or '.'.join(map(str, version))} is not supported ({SUPPORTED} are)")
     return old_layout(version, release or ".".join(map(str, version)))
 
 

@@ -1,6 +1,6 @@
 """Code objects of CPython: names, and the line and column of an instruction.
 
-    3.9          co_lnotab: pairs of bytes to add to the offset (unsigned) and to the line (signed)
+    3.7 to 3.9   co_lnotab: pairs of bytes to add to the offset (unsigned) and to the line (signed)
     3.10         co_linetable: pairs of a range's length and a change of the line (signed), -128 for no line
     from 3.11    co_linetable: the location table of Objects/locations.md (InternalDocs/code_objects.md)
 
@@ -84,7 +84,7 @@ class CodeObject:
     def _line_of(self, position: int) -> tuple[int, int]:
         if self._table is None:
             return 0, 0
-        if self._version == (3, 9):
+        if self._version <= (3, 9):
             return line_of_lnotab(self._table, self.first_line, position), 0
         if self._locations is None:
             locations = lines_of_3_10 if self._version == (3, 10) else locations_of_table

@@ -4,10 +4,10 @@ From 3.13 on, `_PyRuntime` begins with `_Py_DebugOffsets`: a cookie, the version
 and offsets as 64-bit numbers. The table has no length and no version of its own: its fields are known by the minor
 version alone (DEBUG_FIELDS).
 
-Earlier versions have no table. OLD_OFFSETS has the offsets of 64-bit builds, from the headers of 3.9.18, 3.10.13,
-3.11.7 and 3.12.1 (Include/cpython/pystate.h, Include/cpython/code.h, Include/internal/pycore_frame.h, pycore_runtime.h,
-pycore_interp.h, pycore_gil.h), compiled by gcc for x86-64. They did not change within these minor versions, and
-Py_DEBUG does not change them.
+Earlier versions have no table. OLD_OFFSETS has the offsets of 64-bit builds, from the headers of 3.7.16, 3.8.18,
+3.9.18, 3.10.13, 3.11.7 and 3.12.1 (Include/cpython/pystate.h, Include/cpython/code.h, Include/internal/pycore_frame.h,
+pycore_runtime.h, pycore_interp.h, pycore_gil.h), compiled by gcc for x86-64. They did not change within these minor
+versions, and Py_DEBUG does not change them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from whence._base.window import ByteOrder
 
 COOKIE = b"xdebugpy"
-OLDEST, NEWEST = (3, 9), (3, 15)
+OLDEST, NEWEST = (3, 7), (3, 15)
+SUPPORTED = ".".join(map(str, OLDEST)) + " to " + ".".join(map(str, NEWEST))
 FIRST_TABLE = (3, 13)  # version with _Py_DebugOffsets
 TABLE_BYTES = {(3, 13): 584, (3, 14): 760, (3, 15): 888}
 FINAL_LEVEL = 0xF  # PY_RELEASE_LEVEL_FINAL
@@ -60,6 +61,22 @@ debugger_support+14: eval_breaker remote_debugger_support remote_debugging_enabl
 HEAD_FIELDS = 3  # cookie, version, free_threaded
 
 OLD_OFFSETS: dict[tuple[int, int], dict[str, int]] = {
+    (3, 7): {
+        "runtime_state.interpreters_head": 24, "runtime_state.main": 32, "runtime_state.gil": 1272, "gil.holder": 0,
+        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 16, "interpreter_state.threads_head": 8,
+        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
+        "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
+        "interpreter_frame.instr_ptr": 104, "code_object.filename": 96, "code_object.name": 104,
+        "code_object.linetable": 112, "code_object.firstlineno": 36, "code_object.co_code_adaptive": 0,
+    },
+    (3, 8): {
+        "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 1160, "gil.holder": 0,
+        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 16, "interpreter_state.threads_head": 8,
+        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
+        "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
+        "interpreter_frame.instr_ptr": 104, "code_object.filename": 104, "code_object.name": 112,
+        "code_object.linetable": 120, "code_object.firstlineno": 40, "code_object.co_code_adaptive": 0,
+    },
     (3, 9): {
         "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 360, "gil.holder": 0,
         "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 24, "interpreter_state.threads_head": 8,
@@ -102,7 +119,7 @@ OLD_OBJECTS = {
     "pyobject.ob_type": 8, "type_object.tp_name": 24, "bytes_object.ob_size": 16, "bytes_object.ob_sval": 32,
     "unicode_object.length": 16, "unicode_object.state": 32,
 }  # fmt: skip
-OLD_ASCII = {(3, 9): (48, 72), (3, 10): (48, 72), (3, 11): (48, 72), (3, 12): (40, 56)}  # bytes before a string's text
+OLD_ASCII, ASCII_3_12 = (48, 72), (40, 56)  # bytes before a string's text: up to 3.11, in 3.12
 
 # the kernel's numbers by the names of fields
 NUMBERS = {
@@ -250,11 +267,11 @@ def read_debug_offsets(data: bytes, order: ByteOrder) -> CpythonLayout:
 
 
 def old_layout(version: tuple[int, int], release: str) -> CpythonLayout:
-    """Return the layout of 3.9 to 3.12. Raises UnknownLayout for other versions."""
+    """Return the layout of 3.7 to 3.12. Raises UnknownLayout for other versions."""
     if version not in OLD_OFFSETS:
-        raise UnknownLayout(f"CPython {release} is not a supported version (3.9 to 3.15)")
+        raise UnknownLayout(f"CPython {release} is not a supported version ({SUPPORTED})")
     fields = {**OLD_OBJECTS, **OLD_OFFSETS[version]}
-    ascii_header, compact = OLD_ASCII[version]
+    ascii_header, compact = ASCII_3_12 if version == (3, 12) else OLD_ASCII
     fields["unicode_object.asciiobject_size"] = ascii_header
     strings = StringLayout(16, 32, ascii_header, compact, 2, 5, 6)
     style = kernel.STYLE_SHIMS
@@ -299,7 +316,7 @@ def _layout(
     return CpythonLayout(version, release, is_free, is_verified, fields, numbers, strings)
 
 
-VERSION_TEXT = re.compile(rb"(?<![0-9.])3\.(9|1[0-2])\.([0-9]{1,2})(\+|(?:a|b|rc)[0-9]+)?\0")
+VERSION_TEXT = re.compile(rb"(?<![0-9.])3\.([7-9]|1[0-2])\.([0-9]{1,2})(\+|(?:a|b|rc)[0-9]+)?\0")
 NAME_TEXT = re.compile(r"python3\.?([0-9]{1,2})(?![0-9])")
 
 

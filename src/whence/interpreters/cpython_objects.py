@@ -1,6 +1,6 @@
 """Objects of CPython: words, types, dicts, sets, and attributes of instances.
 
-Of dicts, sets and instances only what tasks need: 3.9 to 3.13, without free-threaded builds. The fields of objects do
+Of dicts, sets and instances only what tasks need: 3.7 to 3.13, without free-threaded builds. The fields of objects do
 not depend on the build, so that their offsets are known where `_Py_DebugOffsets` does not have them (Include/cpython/
 object.h, dictobject.h, setobject.h, Include/internal/pycore_dict.h).
 """
@@ -25,7 +25,9 @@ OBJECT_OFFSETS = {
     "weak_reference.object": 16, "module_object.dict": 16, "type_object.tp_basicsize": 32, "type_object.tp_flags": 168,
     "type_object.tp_base": 256, "type_object.tp_dictoffset": 288, "long_object.ob_digit": 24,
 }  # fmt: skip
-MODULES = {(3, 9): 856, (3, 10): 856, (3, 11): 888, (3, 12): 944}  # `modules` of an interpreter; then in a table
+MODULES = {  # `modules` of an interpreter; then in a table
+    (3, 7): 40, (3, 8): 56, (3, 9): 856, (3, 10): 856, (3, 11): 888, (3, 12): 944,
+}  # fmt: skip
 CACHED_KEYS = {(3, 11): 872, (3, 12): 880, (3, 13): 880}  # ht_cached_keys in a PyHeapTypeObject
 INLINE_VALUES, MANAGED_DICT = 1 << 2, 1 << 4  # tp_flags: of 3.13, and from 3.11 on
 DICT_WORDS, VALUES_WORDS = 3, 4  # words before an instance with a managed dict: to the dict, to its values (3.11)

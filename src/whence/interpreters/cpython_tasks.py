@@ -182,7 +182,7 @@ class AsyncioReader:
             self._add_problem(f"the list of interpreters is not readable: {error}")
         if self._layout.version >= TABLE_SINCE:
             self._read_table()
-        elif self._layout.is_free_threaded:
+        elif self._layout.is_free_threaded or self._layout.version not in TASK_OFFSETS:
             self._add_problem(f"tasks of {self._layout.title} are not read")
         else:
             for interpreter in self._interpreters:

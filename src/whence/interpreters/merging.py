@@ -7,9 +7,9 @@ belongs to it: its frames replace the native frame, or precede it if evaluations
     marks                            evaluation 0                           evaluation 1
     merged     PyObject_Vectorcall   key                        list_sort   work   <module>            main
 
-Evaluations without marks (CPython 3.9) are matched with the native frames of the evaluating function, one to one.
-If the native stack ends early, evaluations above its last frame follow at its end. Evaluations that match nothing are
-listed apart, with the reason: nothing is guessed.
+Evaluations without marks (CPython 3.7 to 3.9) are matched with the native frames of the evaluating function, one to
+one. If the native stack ends early, evaluations above its last frame follow at its end. Evaluations that match nothing
+are listed apart, with the reason: nothing is guessed.
 """
 
 from __future__ import annotations

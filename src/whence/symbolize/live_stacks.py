@@ -63,6 +63,7 @@ class LiveStacks:
         self._reads_interpreters = interpreters
         self._interpreters: Interpreters | None = None
         self.interpreted: dict[int, InterpretedThread] = {}  # by tid, of the last copies
+        self._names: dict[int, str] = {}  # of threads of the last copies whose states were replaced
         self._unmatched: set[int] = set()  # threads that did not match when taken again
 
     def __repr__(self) -> str:
@@ -79,6 +80,7 @@ class LiveStacks:
     def copies(self, tids: Collection[int] | None = None) -> list[LiveStack]:
         """Return the stacks without names. Raises OSError if the process has ended."""
         self.interpreters.begin()
+        self._names = {}
         stacks = self._live.stacks(tids, self.interpreters.reader)
         self.interpreted = self._merged(stacks)
         stacks = self._again(stacks)
@@ -87,6 +89,7 @@ class LiveStacks:
             self._taken = time.monotonic()
             self._snapshot = SnapshotMappings.take(self.shown, self._resolver)
             self._live.update(self._snapshot)
+            self._names |= self._thread_names(stacks)
             self._interpreters = None
         return stacks
 
@@ -123,6 +126,7 @@ class LiveStacks:
         tids -= self._unmatched
         for pause in PAUSES if tids else ():
             time.sleep(pause)
+            self._names |= self._thread_names(stacks)
             self.interpreters.begin()
             again = {stack.tid: stack for stack in self._live.stacks(tids, self.interpreters.reader)}
             interpreted = self._merged(list(again.values()))
@@ -158,6 +162,7 @@ class LiveStacks:
         from whence.symbolize.values import OpenedValues
 
         self.interpreters.begin()
+        self._names = {}
         recorded = self._live.recorded(tids, self.interpreters.reader)
         self.interpreted = self._merged([stack for stack, _ in recorded])
         variables: list[FrameVariables] = []
@@ -214,11 +219,15 @@ class LiveStacks:
         (stack,) = self.name([explained[0]])
         return stack, explained[1]
 
+    def _thread_names(self, stacks: list[LiveStack]) -> dict[int, str]:
+        """Return the names that the program gave to the threads that were walked last."""
+        keys = [ThreadKey(stack.tid, stack.thread_pointer) for stack in stacks]
+        return self.interpreters.thread_names(keys, PagedMemory(self._live.memory.read_now).read)
+
     def name(self, stacks: list[LiveStack], variables: list[FrameVariables] | None = None) -> list[Stack]:
         """Return stacks with names."""
         frames = named(self.process_view(), [stack.unwound for stack in stacks], self._symbolizer, variables)
-        keys = [ThreadKey(stack.tid, stack.thread_pointer) for stack in stacks]
-        names = self.interpreters.thread_names(keys, PagedMemory(self._live.memory.read_now).read)
+        names = self._names | self._thread_names(stacks)
         return [
             replaced(
                 with_interpreter(_stack(stack, of_stack), stack.unwound, self.interpreted.get(stack.tid)),
