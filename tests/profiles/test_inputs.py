@@ -419,6 +419,15 @@ def test_bpftrace_output_is_read() -> None:
     assert profile.skipped == 0
 
 
+def test_each_map_of_bpftrace_is_a_sample_type() -> None:
+    """Both maps count the same samples; an address of ustack(perf) may be short."""
+    text = "@user[\n    main+3\n, app]: 7\n@[\n    main+3\n, app]: 5\n@user[, \n\t1 0x1 ([unknown])\n, app]: 2\n"
+    profile = read(text.encode())
+    assert profile.sample_types == [SampleType("user", "count"), SampleType("samples", "count")]
+    assert [values.tolist() for values in profile.samples.values] == [[7, 2], [5, 0]]
+    assert folded.write(profile) == "app;[unknown]+0x1 2\napp;main 7\n"
+
+
 def test_dtrace_output_is_read() -> None:
     profile = read(DTRACE.encode())
     assert folded.write(profile) == "app+0x80504f2;main;__read 42\nsyscall_mstate 7\n"

@@ -67,6 +67,15 @@ CASES = {
     ),
     "arrow": (b"\xff\xff\xff\xff\x08\6\0\0", "a stream of Arrow", "whence columns"),
     "chrome, events alone": (b'[ {"pid": 1, "ts": 2, "ph": "X"}]', "a Chrome trace", "CPU profile"),
+    "chrome, events with arguments": (b'[{"args":{"line":1},"name":"a","ph":"B"},\n', "a Chrome trace", "CPU profile"),
+    "V8 snapshot": (
+        b'{"snapshot":{"meta":{"node_fields":["type","name"]}},"nodes":[' + b"1," * 5000 + b'1],"strings":["a"]}',
+        "a V8 heap snapshot",
+        "developer tools",
+    ),
+    "V8 log": (b"v8-version,11,3,244,8,-node.38,0\n", "V8's log", "--cpu-prof"),
+    "SVG": (b'<?xml version="1.0"?><!DOCTYPE svg><svg version="1.1">', "an SVG image", "drawn from"),
+    "unknown JSON": (b'{"header": {"reportVersion": 4}}', "JSON of an unknown kind", "speedscope"),
     "pprof's report": (b"File: app\nType: cpu\nTime: 2024\n", "a report of pprof", "the profile itself"),
     "perf report": (b"# To display the perf.data header info, please\n#\n", "the table of perf report", "perf.data"),
     "whence's table": (

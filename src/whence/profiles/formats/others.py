@@ -103,20 +103,29 @@ TEXTS: tuple[tuple[str, Other], ...] = tuple(
             "give the profile itself",
         ),
         (OWN_HEAD, "a table of whence profile --top", OWN_TABLE),
-        (r"\s*\[\s*\{[^{}]*\"ph\"\s*:", TRACE_OF_EVENTS.what, TRACE_OF_EVENTS.remedy),
+        (r"\s*\[\s*\{(?:[^{}]|\{[^{}]*\})*\"ph\"\s*:", TRACE_OF_EVENTS.what, TRACE_OF_EVENTS.remedy),
+        (r"v8-version,", "V8's log (node --prof)", "record with node --cpu-prof, or read it with node --prof-process"),
     )
 )
 
+V8_SNAPSHOT = Other(
+    "a V8 heap snapshot", "a snapshot has objects, not samples: open it in the browser's developer tools"
+)
+UNKNOWN_JSON = Other("JSON of an unknown kind", "whence reads OTLP, speedscope, Firefox and V8 CPU profiles in JSON")
 # members of JSON documents, and the formats that have them
 DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
     (frozenset({"traceEvents"}), TRACE_OF_EVENTS),
+    (frozenset({"snapshot"}), V8_SNAPSHOT),
     (frozenset({"dhatFileVersion"}), Other("DHAT's output", "read it with dh_view.html")),
     (frozenset({"start_time", "sample_count", "target_description"}), PYINSTRUMENT),
     (frozenset({"start_time", "sample_count", "start_call_stack"}), PYINSTRUMENT),
     (frozenset({"sample_types", "default_type"}), Other("a profile's table in JSON", OWN_TABLE)),
 )
+OTLP_MEMBERS = (b'"resourceProfiles"', b'"dictionary"')
 V8_HEAP = Other("V8's heap profile", "its frames have names: open it in speedscope")
 V8_SIZE = '"selfSize"'  # of each node of its tree
+SVG = b"<svg"
+IMAGE = Other("an SVG image", "a flame graph has no addresses: give the profile that it was drawn from")
 XML, INSTRUMENTS_XML = b"<?xml", b"<trace-query-result"  # written by xctrace export
 INSTRUMENTS_FILE = "form.template"  # in the folder of each of its recordings
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
@@ -128,6 +137,8 @@ def other(data: bytes) -> Other | None:
     head = data[:HEAD]
     if head.startswith(XML) and INSTRUMENTS_XML in head:
         return INSTRUMENTS
+    if head.startswith(b"<") and SVG in head:
+        return IMAGE
     for magic, format in MAGICS:
         if data.startswith(magic):
             return format
@@ -189,7 +200,7 @@ def document(data: bytes, head: bytes) -> Other | None:
     for required, format in DOCUMENTS:
         if required <= names | tail and required & names:
             return format
-    return None
+    return None if any(member in data for member in OTLP_MEMBERS) else UNKNOWN_JSON
 
 
 def json_kind(data: bytes) -> str:

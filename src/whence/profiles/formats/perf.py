@@ -57,6 +57,7 @@ class PerfReader:
         self.memories = Memories(self.profile, budget, runtime)
         self.locations: dict[tuple[object, ...], int] = {}
         self.events: dict[str, None] = {}
+        self.counted: set[str] = set()  # events without a period in some sample
         self.samples: dict[
             tuple[str, tuple[int, ...], tuple[Label, ...]], list[int]
         ] = {}  # (event, stack, labels) -> [count, sum of periods, number]
@@ -109,7 +110,10 @@ class PerfReader:
         if labels is None:
             every = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
             labels = self.labels[key] = tuple(label for label in every if label.text or label.number)
-        self.sample = PerfSample(pid, labels, header.event, header.period, time=header.time)
+        if header.period is None:
+            self.counted.add(header.event)
+        period = 1 if header.period is None else header.period
+        self.sample = PerfSample(pid, labels, header.event, period, time=header.time)
         self.unsure = None if header.sure else (number, text)
         frame = trailing_frame(header)
         if frame is not None:
@@ -212,7 +216,9 @@ class PerfReader:
         profile = self.profile
         names = [name for name in self.events if name]
         profile.sample_types = [SampleType("samples", "count")]
-        profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in names]
+        profile.sample_types += [
+            SampleType(name.partition(":")[0], "count" if name in self.counted else unit_of(name)) for name in names
+        ]
         profile.default_type = 1 if len(names) == 1 else 0
         self.budget.charge(bounds.ENTRY * len(self.samples) * (1 + len(names)))
         for (event, stack, labels), (count, period, _) in self.samples.items():

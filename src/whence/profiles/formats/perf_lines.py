@@ -56,7 +56,7 @@ class SampleHeader(NamedTuple):
     pid: int
     tid: int
     event: str
-    period: int
+    period: int | None  # None if not printed
     rest: str
     sure: bool
     time: int | None  # nanoseconds; None if not printed
@@ -90,7 +90,7 @@ def header_of(text: str) -> SampleHeader | None:
         int(pid or 0),
         int(tid or 0),
         event or "",
-        int(period or 1),
+        int(period) if period else None,
         (rest or "") + tail,
         sure,
         time_in(match.groupdict().get("time")),

@@ -6,8 +6,8 @@ DTrace, aggregated by stack() or ustack(): frames innermost first, then the coun
                   app`main+0x1f
                   42
 
-bpftrace, a map by stacks and other keys: frames innermost first. Other keys on the first or the last line (the command,
-the process) become labels.
+bpftrace, maps by stacks and other keys: frames innermost first. Other keys on the first or the last line (the command,
+the process) become labels; each map is a sample type.
 
     @[
         do_syscall_64+97
@@ -40,9 +40,9 @@ HEAD_LINES = 200  # lines by which the form is recognized
 MAX_LINE = 1 << 14  # characters
 COUNT_LINE = re.compile(r"\s+(\d{1,18})\s*$")
 DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*)|(?P<address>0x[0-9a-fA-F]{1,16}))$")
-BPFTRACE_OPEN = re.compile(r"@\w*\[(?P<keys>.*)$")
+BPFTRACE_OPEN = re.compile(r"@(?P<map>\w*)\[(?P<keys>.*)$")
 BPFTRACE_CLOSE = re.compile(r"(?P<keys>.*)\]:\s+(?P<count>\d{1,18})\s*$")
-BPFTRACE_ADDRESS = re.compile(r"((?:0x)?[0-9a-f]{6,16})\s+")
+BPFTRACE_ADDRESS = re.compile(r"((?:0x)?[0-9a-f]{6,16}|[0-9a-f]{1,5}(?=\s+0x))\s+")
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}$")
 OFFSET = re.compile(r"\+0x[0-9a-fA-F]+$")
 CALL_GRAPH, TOTALS = "Call graph:", "Total number in stack"
@@ -74,11 +74,12 @@ class TracedStacks:
     """Builds a profile with a location for each frame; equal stacks are added up."""
 
     def __init__(self, budget: Budget) -> None:
-        self.profile = ProfileData([SampleType("samples", "count")], stored=bounds.stored(budget))
+        self.profile = ProfileData(stored=bounds.stored(budget))
         self.budget = budget
         self._locations: dict[tuple[str, Frame | int], int] = {}
         self._mappings: dict[str, int] = {}
-        self._rows: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
+        self._types: dict[str, int] = {}
+        self._rows: dict[tuple[tuple[int, ...], tuple[Label, ...]], dict[int, int]] = {}  # values by sample type
 
     def location(self, module: str, frame: Frame | int) -> int:
         """Return the location of a frame of a module ("": unknown), or of an address without a name."""
@@ -98,17 +99,24 @@ class TracedStacks:
             self._locations[key] = location
         return location
 
-    def add(self, stack: list[int], count: int, labels: tuple[Label, ...] = ()) -> None:
+    def add(self, stack: list[int], count: int, labels: tuple[Label, ...] = (), type: str = "samples") -> None:
+        """Add `count` to the value of a sample type."""
         key = tuple(stack), labels
         if key not in self._rows:
             self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(stack))
-        self._rows[key] = self._rows.get(key, 0) + count
+        values = self._rows.setdefault(key, {})
+        number = self._types.setdefault(type, len(self._types))
+        values[number] = values.get(number, 0) + count
 
     def finish(self) -> ProfileData:
         """Return the profile. Raises ProfileError if most lines are of another form."""
         self.profile.check_skipped(len(self._rows))
-        for (stack, labels), count in self._rows.items():
-            self.profile.samples.add(list(stack), [min(count, (1 << 63) - 1)], labels)
+        self.profile.sample_types = [SampleType(type, "count") for type in self._types or ("samples",)]
+        self.profile.default_type = 0
+        self.budget.charge(bounds.ENTRY * len(self._rows) * len(self._types))
+        for (stack, labels), values in self._rows.items():
+            row = [min(values.get(number, 0), (1 << 63) - 1) for number in range(len(self.profile.sample_types))]
+            self.profile.samples.add(list(stack), row, labels)
         return self.profile
 
 
@@ -143,18 +151,19 @@ def read_dtrace(lines: Iterable[tuple[int, str]], stacks: TracedStacks) -> None:
 def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: TracedStacks) -> None:
     stack: list[int] | None = None
     keys: list[str] = []
+    name_of_map = ""
     for number, line in lines:
         begin = BPFTRACE_OPEN.match(line) if stack is None else None
         if begin is not None:
             if BPFTRACE_CLOSE.match(line) is None:  # else the map has no stacks
-                stack, keys = [], [begin["keys"]]
+                stack, keys, name_of_map = [], [begin["keys"]], begin["map"]
             continue
         if stack is None:
             continue
         close = BPFTRACE_CLOSE.match(line[:MAX_LINE])
         if close is not None:
             keys.append(close["keys"])
-            stacks.add(stack, int(close["count"]), labels_of(keys))
+            stacks.add(stack, int(close["count"]), labels_of(keys), name_of_map or "samples")
             stack = None
             continue
         text = line.strip().removesuffix(",").removeprefix(",").strip()
