@@ -191,7 +191,7 @@ def write_symbols(
 
 
 class Origin(Record, frozen=True):
-    """What a writer says about the file with the code.
+    """The facts about the file with the code that a writer stores.
 
     base: what addresses of Breakpad are relative to.
     stack: STACK records.

@@ -18,7 +18,7 @@ WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds th
 
 
 class Read(StrEnum):
-    """What is read for a query."""
+    """The part of a file that is read for a query."""
 
     WHOLE = "whole"  # every source of names, once
     UNITS = "units"  # the units that can hold the addresses, and all symbols

@@ -72,7 +72,7 @@ REDACTED_NOTES = {
 
 
 class SmallCore(NamedTuple):
-    """What was written: bytes, bytes of memory kept and stored in the core, threads, stacks that end too early."""
+    """The size of a small core, its bytes of memory kept and stored in the core, threads, stacks that end too early."""
 
     size: int
     memory: int

@@ -317,7 +317,7 @@ def plain(what: object) -> str:
 
 
 class _Escapes(dict[int, "int | str"]):
-    """What each character is printed as. Filled on demand; at most KEPT entries are cached."""
+    """The printed form of each character. Filled on demand; at most KEPT entries are cached."""
 
     KEPT = 4096
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReadOptions(Record, frozen=True):
-    """What to read from an object file and how to render it.
+    """The parts of an object file that are read, and how they are rendered.
 
     dwarf, symtab, gopclntab: whether to use this source of names.
     names: how debug info names functions: "qualified", "linkage" or "short" (NameStyle).

@@ -59,7 +59,7 @@ PRODUCER = f"whence {__version__}"
 
 
 class CreateOptions(ReadOptions, frozen=True):
-    """What an archive contains, in addition to what is read (ReadOptions).
+    """The contents of an archive, in addition to what is read (ReadOptions).
 
     demangle: store readable names in place of linkage names.
     lines, files: store line tables, and the paths of source files.

@@ -45,7 +45,7 @@ FOLDED_LINES = 20  # that are compared with the pattern
 
 
 class InputKind(NamedTuple):
-    """What a file is, and the command lines for it: without and with addresses. FILE is replaced by its path."""
+    """The kind of a file, and the command lines for it: without and with addresses. FILE is replaced by its path."""
 
     what: str
     command: tuple[str, ...]

@@ -20,7 +20,7 @@ TRIED_SHOWN = 8
 
 
 class Overview(NamedTuple):
-    """What a file has: facts by name, the files that were tried for debug info, and damaged parts."""
+    """The contents of a file: facts by name, the files that were tried for debug info, and damaged parts."""
 
     facts: dict[str, str | list[str]]
     tried: list[str]

@@ -143,9 +143,9 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], limit: int) -> Iterator[Pr
 
 
 def can_fork() -> bool:
-    """Whether a copy of this process can go on: on Linux, where no threads are at work but Python's own, which wait.
+    """Return True if a copy of this process can continue: on Linux, without threads other than Python's own.
 
-    Threads that have done their work take a moment to end.
+    Python's threads wait meanwhile. Threads that have done their work take a moment to end.
     """
     if sys.platform != "linux":
         return False

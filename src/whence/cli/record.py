@@ -110,7 +110,7 @@ duration.__name__, rate.__name__ = "time in seconds", "number of samples per sec
 
 
 class Target(NamedTuple):
-    """What is recorded: a command to start, or a live process."""
+    """The target of a recording: a command to start, or a live process."""
 
     command: tuple[str, ...]
     pid: int

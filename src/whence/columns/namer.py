@@ -121,7 +121,7 @@ NAMER_DEFAULTS = NamerOptions()
 
 
 class Coverage(Record):
-    """How many addresses of a build-id were named.
+    """The number of addresses of a build-id that were named.
 
     `rows` counts all addresses (each of a list), `named` those with frames. `distinct` and `distinct_named` count each
     vaddr once, and again if its answer was dropped from the cache in between. `missing` counts the reasons of the rest.

@@ -49,7 +49,7 @@ FUNCTIONS_ONLY = "source lines"
 
 
 class ReportOptions(Record, frozen=True):
-    """What a report has.
+    """The contents of a report.
 
     Attributes:
         variables: values of arguments and local variables.

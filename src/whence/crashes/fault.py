@@ -23,7 +23,7 @@ CANONICAL_BITS = 47  # of addresses in user space on x86-64, with 4 levels of pa
 
 
 class FaultKind(enum.StrEnum):
-    """What is at a fault address."""
+    """The kind of memory at a fault address."""
 
     NULL = "null"
     STACK_OVERFLOW = "stack-overflow"

@@ -39,7 +39,7 @@ ABOUT, ABOUT_SIZE = "signature.json", 1 << 16
 
 
 class KeptCores(Record, frozen=True):
-    """What was done: paths added and removed, problems by path, and the number and bytes of all kept cores."""
+    """Paths that were added and removed, problems by path, and the number and bytes of all kept cores."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]

@@ -130,7 +130,7 @@ class CrashReport(Record, frozen=True):
 
     @property
     def contents(self) -> str:
-        """What the report has of the process's data, in a sentence."""
+        """The process's data that the report has, in a sentence."""
         parts = []
         if self.has_variables:
             parts.append("values of arguments and local variables")

@@ -32,7 +32,7 @@ KEPT = ("ExecutablePath", "Signal", "Date", "ProcStatus", "ProblemType")
 
 
 class ApportReport(NamedTuple):
-    """What a .crash file says of a process, and where its core is in the file (-1: it has none)."""
+    """The facts of a .crash file about a process, and the offset of its core in the file (-1: it has none)."""
 
     executable: str
     signal: int

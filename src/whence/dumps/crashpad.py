@@ -33,7 +33,7 @@ class ModuleAnnotations(Record, frozen=True):
 
 
 class CrashpadInfo(Record, frozen=True):
-    """What Crashpad adds to a minidump. IDs are "" if they are zero."""
+    """The additions of Crashpad to a minidump. IDs are "" if they are zero."""
 
     report_id: str = ""
     client_id: str = ""

@@ -71,7 +71,7 @@ FILE_NUMBER = (1 << names_kernel.FILE_UNIT_SHIFT) - 1  # of a start's file
 
 
 class UnitQuery(Record, frozen=True):
-    """What to read of units.
+    """The parts of units that are read.
 
     Without `lines` there are no files, lines and starts; without `starts` no declarations of functions. With `vaddrs`
     (in ascending order), only ranges that contain any of them are returned.

@@ -39,7 +39,7 @@ WITH_LENGTH = (constants.DW_LLE_startx_length, constants.DW_LLE_start_length)
 
 
 class ListUnit(NamedTuple):
-    """What the lists of a unit depend on: its version, base address, and its addresses in .debug_addr."""
+    """The context of a unit's lists: its version, base address, and its addresses in .debug_addr."""
 
     version: int
     address_size: int

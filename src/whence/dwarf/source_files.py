@@ -29,7 +29,7 @@ FIXED_SIZES = {
 
 
 class DebugSource(NamedTuple):
-    """What debug info has of a source file: its MD5 in hex, "" if missing, and its text, None if not embedded."""
+    """A source file in debug info: its MD5 in hex, "" if missing, and its text, None if not embedded."""
 
     md5: str = ""
     text: bytes | None = None

@@ -133,7 +133,7 @@ class Units(Sequence[Unit]):
 
 
 class DwarfFile(Record):
-    """What readers of a file's units need besides its sections.
+    """The state that readers of a file's units need besides its sections.
 
     `code`: where code can be, as [start, end) pairs in ascending order. `alt`: the units of the supplementary file
     (None: this is one). `most_units`: how many units are read at most, as each needs the memory of a row.

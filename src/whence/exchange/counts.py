@@ -6,7 +6,7 @@ from whence._base.records import Record
 
 
 class SymbolCounts(Record, frozen=True):
-    """What was written: functions, inlined calls, line rows, bytes; and notes on what the format cannot express."""
+    """The functions, inlined calls, line rows and bytes written, and notes on what the format cannot express."""
 
     functions: int
     inlined: int

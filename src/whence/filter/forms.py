@@ -37,7 +37,7 @@ class Back(enum.Enum):
 
 
 class Needs(enum.Enum):
-    """What must be known, besides the line, to name a frame of a needle."""
+    """The facts that are needed, besides the line, to name a frame of a needle."""
 
     NOTHING = enum.auto()  # the line names the file
     PLACED = enum.auto()  # mappings: a process, a core file, a list of modules, a single given file

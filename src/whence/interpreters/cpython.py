@@ -139,7 +139,7 @@ class Cpython:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the lists of the last walk, "" if nothing."""
+        """The problem of the lists of the last walk; "" if they were valid."""
         return LIST_PROBLEMS.get(self.walker.problem, "")
 
     def interpreters(self) -> list[tuple[int, int, int, bool, int]]:

@@ -35,7 +35,7 @@ WIDTHS = {1: "latin-1", 2: "utf-16", 4: "utf-32"}
 
 
 class InvalidObject(Exception):
-    """What should be an object of some type is not one: the text says why."""
+    """Memory that should be an object of some type is not one: the text says why."""
 
 
 class Location(NamedTuple):

@@ -74,7 +74,7 @@ class InterpretedStack(NamedTuple):
 
 
 class TaskState(StrEnum):
-    """What the coroutine of a task does."""
+    """The state of the coroutine of a task."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -141,7 +141,7 @@ class Runtime(Protocol):
 
     @property
     def reader(self) -> StoppedReader:
-        """What reads the frames while threads are stopped."""
+        """The kernel that reads the frames while threads are stopped."""
         ...
 
     def recorded_reads(self) -> list[tuple[int, int]]:

@@ -61,7 +61,7 @@ class ProcessTasks:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read."""
+        """The problems of what could not be read."""
         return [problem for _, reader in self._readers for problem in reader.problems]
 
     @property
@@ -159,7 +159,7 @@ class Interpreters:
 
     @property
     def reader(self) -> StoppedReader | None:
-        """What reads all frames while threads are stopped; None without a runtime."""
+        """The kernel that reads all frames while threads are stopped; None without a runtime."""
         return self.runtimes[0].reader if self.runtimes else None
 
     def reader_before(self, last: StoppedReader) -> StoppedReader:

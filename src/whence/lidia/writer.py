@@ -104,7 +104,7 @@ def names_budget(ranges: Ranges) -> Budget:
 
 
 class WriteOptions(Record, frozen=True):
-    """What an archive stores and how.
+    """The contents of an archive and their encoding.
 
     crc: store checksums; else they are 0. compat="go" always stores them.
     lines, files: store line tables, and the paths of source files.

@@ -73,7 +73,7 @@ class Decoded(NamedTuple):
 
 
 class CodeKind(Record, frozen=True):
-    """What the bytes of a part of the code are: instructions, Thumb instructions, or data between functions."""
+    """The kind of a part of the code: instructions, Thumb instructions, or data between functions."""
 
     is_thumb: bool = False
     is_data: bool = False

@@ -145,7 +145,7 @@ def endings(path: str) -> list[str]:
 
 
 class SourceOptions(Record, frozen=True):
-    """Where to look for source files.
+    """The folders and services that have source files.
 
     Attributes:
         folders: paths are looked up below them, whole or by their last parts.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from whence.locator.options import LocatorFields, Sources
 
     Places = Locator | Sources
-    """Where names come from: a Locator, a Store, the keywords of a Locator as a mapping, or a path or address."""
+    """A source of names: a Locator, a Store, the keywords of a Locator as a mapping, or a path or address."""
 
 
 def locator_from(places: Places | None = None, /, **fields: Unpack[LocatorFields]) -> Locator:

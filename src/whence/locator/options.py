@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Paths = Path | Iterable[Path]
     StorePlace = StoreLike | Path
     Sources = StoreLike | Mapping[str, Any] | Path | Iterable[StoreLike | Path]
-    """Where names come from: a Store, the keywords of a Locator as a mapping, or a path or address."""
+    """A source of names: a Store, the keywords of a Locator as a mapping, or a path or address."""
 
     class LocatorFields(TypedDict, total=False):
         """The keywords of a Locator."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CompanionKind(StrEnum):
-    """What a companion is for its file; the text is for people."""
+    """The role of a companion for its file; the text is for people."""
 
     DEBUG_FILE = "debug file"
     ALT_FILE = "supplementary file"

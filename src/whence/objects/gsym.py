@@ -53,7 +53,7 @@ LAST_VADDR = (1 << 64) - 1
 
 
 class GsymTables(Record, frozen=True):
-    """Where the tables are, as [start, end) in the file, and how wide their numbers are.
+    """The positions of the tables, as [start, end) in the file, and the widths of their numbers.
 
     version: 1 or 2.
     base: added to the address offsets.

@@ -54,7 +54,7 @@ class ObjectFile(CheckedClosing, ABC):
     @property
     @abstractmethod
     def is_relocatable(self) -> bool:
-        """Whether it is the input of a linker: every section is at vaddr 0 and may come several times."""
+        """True if it is the input of a linker: every section is at vaddr 0 and may come several times."""
 
     @property
     @abstractmethod
@@ -74,16 +74,16 @@ class ObjectFile(CheckedClosing, ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """What the file is, for people: "executable", "shared library"."""
+        """The kind of file, for people: "executable", "shared library"."""
 
     @property
     def is_core(self) -> bool:
-        """Whether it is the memory of a process, not a program."""
+        """True if it is the memory of a process, not a program."""
         return False
 
     @property
     def has_only_names(self) -> bool:
-        """Whether it names the code of another file and has no sections: GSYM and Breakpad's symbol files."""
+        """True if it names the code of another file and has no sections: GSYM and Breakpad's symbol files."""
         return False
 
     @property
@@ -108,7 +108,7 @@ class ObjectFile(CheckedClosing, ABC):
 
     @property
     def has_symtab(self) -> bool:
-        """Whether it has a symbol table that is not only for the loader."""
+        """True if it has a symbol table that is not only for the loader."""
         return self.section(".symtab") is not None
 
     @property
@@ -165,12 +165,12 @@ class ObjectFile(CheckedClosing, ABC):
 
     @property
     def is_go(self) -> bool:
-        """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
+        """True if sections say that the Go linker made the file; strip leaves them, debug files name them."""
         return any(self.section(name) is not None for name in GO_SECTIONS)
 
     @property
     def has_debug_info(self) -> bool:
-        """Whether it has bytes of .debug_info, not only the section's header."""
+        """True if it has bytes of .debug_info, not only the section's header."""
         section = self.section(".debug_info")
         return section is not None and section.in_file and section.size > 0
 

@@ -1,9 +1,8 @@
-"""Object files that are mapped or in memory: what the formats other than ELF have in common."""
+"""Object files that are mapped or in memory: what all formats have in common."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 
 from whence._base.errors import ObjectError, cut_off, empty_file, naming
 from whence._base.files import open_regular
@@ -16,7 +15,7 @@ from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import Self
 
     from typing_extensions import Buffer
@@ -33,6 +32,8 @@ class MappedObject(ObjectFile):
 
     Subclasses set the fields of ObjectFile when they have read the header; `sections` and `segments` are read on first
     use. Segments and symbol tables have ELF's form, so one reader of symbols serves every format.
+
+    Views keep the mapping alive; after `close` the file is unmapped with the last view. Thread-safe.
 
     Args:
         data: the bytes of the object file.
@@ -53,7 +54,7 @@ class MappedObject(ObjectFile):
         self.order: ByteOrder = "little"
         self.entry = 0
         self._contents: dict[int, memoryview] = {}
-        self._sizes: dict[int, int] = {}  # of sections when decompressed, by index
+        self._sizes: dict[tuple[int, int], int] = {}  # when decompressed, by offset and size of the bytes
         self._lock = Lock()
 
     @classmethod
@@ -91,10 +92,6 @@ class MappedObject(ObjectFile):
 
     # sections
 
-    @property
-    @abstractmethod
-    def segments(self) -> Sequence[Segment]: ...
-
     def content(self, section: ObjectSection | str) -> memoryview:
         if isinstance(section, str):
             named = self.section(section)
@@ -105,9 +102,13 @@ class MappedObject(ObjectFile):
         if content is not None:
             return content
         with self.reading():
-            stream = self.stream(section)
-            content = self.stored(section) if stream is None else stream.run()
+            content = self.decompressed(section)
             return self._contents.setdefault(section.index, self.relocated(section, content))
+
+    def decompressed(self, section: ObjectSection) -> memoryview:
+        """Return a section's bytes, decompressed. Raises ObjectError."""
+        stream = self.stream(section)
+        return self.stored(section) if stream is None else stream.run()
 
     def relocated(self, section: ObjectSection, content: memoryview) -> memoryview:
         """Return a section's bytes with its relocations applied, in the input of a linker."""
@@ -125,19 +126,27 @@ class MappedObject(ObjectFile):
     def stream(self, section: ObjectSection) -> SectionStream | None:
         """Return a compressed section as a stream; None if the section is stored.
 
-        Raises ObjectError if the file's sections together decompress to more than its size justifies.
+        Raises ObjectError if the file's sections together decompress to more than its size justifies; sections of the
+        same bytes count once.
         """
         if not section.compressed or not section.in_file or not section.size:
             return None
-        from whence.objects.elf.compress import FILE_SLACK, size_budget, zdebug_stream  # few files are compressed
+        from whence.objects.elf.compress import FILE_SLACK, size_budget  # few files are compressed
 
         with naming(self.path):
-            stream = zdebug_stream(self.stored(section), section.part)
-            with self._lock:
-                sizes = {**self._sizes, section.index: stream.size}
-                size_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
-                self._sizes = sizes
+            stream = self.new_stream(section)
+            if stream is not None:
+                with self._lock:
+                    sizes = {**self._sizes, (section.file_offset, section.size): stream.size}
+                    size_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
+                    self._sizes = sizes
             return stream
+
+    def new_stream(self, section: ObjectSection) -> SectionStream | None:
+        """Return a stream of a compressed section's bytes; None if they are stored after all. Raises ObjectError."""
+        from whence.objects.elf.compress import zdebug_stream
+
+        return zdebug_stream(self.stored(section), section.part)
 
     def keep(self, section: ObjectSection, content: memoryview) -> None:
         with self.reading():
@@ -195,16 +204,9 @@ class MappedObject(ObjectFile):
 
     # symbols
 
-    @property
-    @abstractmethod
-    def has_symtab(self) -> bool: ...
-
-    @abstractmethod
-    def symbol_names(self) -> memoryview: ...
-
-    @abstractmethod
     def read_symbol_table(self) -> SymbolTable | None:
-        """Return the symbols of `.symtab` in ELF's form. Raises ObjectError."""
+        """Return the symbols of `.symtab` in ELF's form; None if the file has none. Raises ObjectError."""
+        return None
 
     @cached_property
     def _symbol_tables(self) -> dict[str, SymbolTable | None]:

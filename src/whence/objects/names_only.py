@@ -29,7 +29,7 @@ class NamesFile(MappedObject):
 
     @property
     def has_debug_info(self) -> bool:
-        """Whether it names functions, like a file with debug info."""
+        """True if it names functions, like a file with debug info."""
         return True
 
     @property

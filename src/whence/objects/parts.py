@@ -39,17 +39,17 @@ class ObjectSection:
 
     @property
     def compressed(self) -> bool:
-        """Whether the bytes are stored compressed."""
+        """True if the bytes are stored compressed."""
         raise NotImplementedError
 
     @property
     def allocated(self) -> bool:
-        """Whether it is part of the program in memory."""
+        """True if it is part of the program in memory."""
         raise NotImplementedError
 
     @property
     def in_file(self) -> bool:
-        """Whether the file has its bytes: not those of .bss, nor those of code in a separate debug file."""
+        """True if the file has its bytes: not those of .bss, nor those of code in a separate debug file."""
         raise NotImplementedError
 
     @property
@@ -58,7 +58,7 @@ class ObjectSection:
 
     @property
     def grouped(self) -> bool:
-        """Whether it belongs to a group that a linker keeps once (COMDAT)."""
+        """True if it belongs to a group that a linker keeps once (COMDAT)."""
         raise NotImplementedError
 
     @property

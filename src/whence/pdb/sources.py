@@ -42,7 +42,7 @@ FUNCTION = re.compile(r"%(fnbksl|fnfile)%\(([^()]*)\)")
 
 
 class SourceFacts(Record):
-    """What a PDB file has of a source file: its MD5 in hex, "" if missing; its text, None if it is not there."""
+    """A source file in a PDB file: its MD5 in hex, "" if missing; its text, None if it is not there."""
 
     md5: str = ""
     text: bytes | None = None

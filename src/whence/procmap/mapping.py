@@ -18,7 +18,7 @@ from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 
 
 class Kind(enum.StrEnum):
-    """What backs a range of memory."""
+    """The kind of backing of a range of memory."""
 
     FILE = "file"
     DELETED = "deleted"  # a file that was removed or replaced

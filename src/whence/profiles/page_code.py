@@ -57,7 +57,7 @@ ADDRESS_LIMIT = 1 << 63
 
 
 class PageCodeOptions(Record, frozen=True):
-    """What a page has of code.
+    """The choice of code that a page has.
 
     Attributes:
         source: embed source files.

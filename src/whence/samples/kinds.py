@@ -17,7 +17,7 @@ PAGES = ("[vdso]", "[vvar]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
 
 
 class AddressKind(enum.Enum):
-    """Where the name of an address can be found."""
+    """The kind of an address; the text says where its name can be found."""
 
     FILE = "an ELF file"
     KERNEL = "the kernel's files, then its list of names"

@@ -52,7 +52,7 @@ class Access:
         return self.everyone, ""
 
     def is_own(self, authorization: str) -> bool:
-        """Whether an Authorization header has one of this server's tokens."""
+        """Return True if an Authorization header has one of this server's tokens."""
         return bool(self.scopes(authorization)[1])
 
 

@@ -16,7 +16,7 @@ HASHES = re.compile(r"\.llvm\.\d+|(?<=::)h[0-9a-f]{16}$")
 
 
 class Change(StrEnum):
-    """What became of a name in the new build."""
+    """The fate of a name in the new build."""
 
     NEW = "new"
     GONE = "gone"
@@ -35,12 +35,12 @@ class Growth(Record, frozen=True):
 
     @property
     def growth(self) -> int:
-        """How many bytes more than in the old build."""
+        """The number of bytes more than in the old build."""
         return self.bytes - self.old
 
     @property
     def change(self) -> Change:
-        """What became of the name."""
+        """The fate of the name."""
         if not self.old:
             return Change.NEW if self.bytes else Change.SAME
         if not self.bytes:

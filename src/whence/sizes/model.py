@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from typing import Literal
 
     SizeKey = Literal["function", "inlined", "file", "unit", "section"]
-    """What bytes are grouped by. "inlined": code of inlined calls is that of the inlined function."""
+    """The key that bytes are grouped by. "inlined": code of inlined calls is that of the inlined function."""
 
 KEYS = ("function", "inlined", "file", "unit", "section")
 
 
 class Kind(StrEnum):
-    """What the bytes of a row are.
+    """The kind of bytes of a row.
 
     NAME: code with the name. UNNAMED: code that nothing names. PADDING: instructions between functions that are never
     run. SECTION: a section without code, or any section if bytes are grouped by section. REST: bytes of the file in no
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 class SizeOptions(Record, frozen=True):
-    """What is measured.
+    """The bytes that are measured, and how they are grouped.
 
     by: "function", "inlined", "file", "unit" or "section".
     on_disk: bytes of the file, with debug info and headers, instead of bytes in memory.

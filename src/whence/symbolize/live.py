@@ -170,7 +170,7 @@ class Process(LivePid, Closing):
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Its description, for people."""
         return self._memory.title
 
     def machine(self) -> tuple[int, int, ByteOrder]:

@@ -41,7 +41,7 @@ class ReadableProcess(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Its description, for people."""
         ...
 
     def machine(self) -> tuple[int, int, ByteOrder]:

@@ -48,5 +48,5 @@ class Symbolized(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What may help if there is a reason; "" if there are frames."""
+        """The remedy if there is a reason; "" if there are frames."""
         return self.reason.remedy if self.reason is not None else ""

@@ -60,7 +60,7 @@ class Limits(Record, frozen=True):
 
 
 class Budget:
-    """What all values of a process may cost, in parts and bytes read."""
+    """The bound of all values of a process, in parts and bytes read."""
 
     def __init__(self, parts: int) -> None:
         self.left = parts

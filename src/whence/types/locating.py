@@ -61,7 +61,7 @@ class BaseKind(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What location expressions refer to: the frame and the unit of a variable."""
+    """The context of location expressions: the frame and the unit of a variable."""
 
     bits: int
     order: ByteOrder

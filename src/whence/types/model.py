@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TypeKind(enum.StrEnum):
-    """What a type is, after typedefs and qualifiers."""
+    """The kind of a type, after typedefs and qualifiers."""
 
     INTEGER = "integer"
     CHARACTER = "character"
@@ -169,7 +169,7 @@ UNKNOWN = Type(TypeKind.UNKNOWN, "?", None)
 
 
 class ValueKind(enum.StrEnum):
-    """What a value is."""
+    """The kind of a value."""
 
     NUMBER = "number"  # integers, floats; `content` is the number
     CHARACTER = "character"  # `content` is its code

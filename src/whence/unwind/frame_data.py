@@ -335,7 +335,7 @@ def columns(rows: memoryview, width: int) -> tuple[array[int], array[int]]:
 
 
 class Epilogue(NamedTuple):
-    """What the instructions up to a return pop: offsets of the return address and of registers, by DWARF number.
+    """The offsets of the return address and of registers, by DWARF number, that instructions up to a return pop.
 
     Offsets count from ebp if `from_base`, else from esp.
     """

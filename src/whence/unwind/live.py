@@ -76,7 +76,7 @@ class LiveStack(NamedTuple):
 
 
 class RecordedThread(NamedTuple):
-    """What variables of a thread are read from: its machine, the process's code, and the states of its frames."""
+    """The context of a thread's variables: its machine, the process's code, and the states of its frames."""
 
     machine: Machine
     code: CoreCode

@@ -33,7 +33,7 @@ VDSO_LIMIT = 64 << 10
 
 
 class WrittenMinidump(NamedTuple):
-    """What was written: bytes, threads, modules, bytes of memory, stacks that end too early."""
+    """The size of a minidump in bytes, threads, modules, bytes of memory, stacks that end too early."""
 
     size: int
     threads: int

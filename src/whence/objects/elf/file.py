@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import suppress
 
-from whence._base.errors import ElfError, ObjectError, empty_file, naming
-from whence._base.files import open_regular
-from whence._base.forks import Lock, cached_property
-from whence._base.mapped import MappedFile
-from whence._base.window import ByteOrder
+from whence._base.errors import ElfError, naming
+from whence._base.forks import cached_property
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags, read_soname
 from whence.objects.elf.header import read_header
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.links import read_alt_link, read_debug_link
 from whence.objects.elf.notes import build_id, go_build_id, read_notes
-from whence.objects.elf.sections import Section, read_sections, stored
+from whence.objects.elf.sections import Section, read_sections
 from whence.objects.elf.segments import Segment, read_segments
-from whence.objects.elf.symbols import SymbolTable, read_symbols, symbol_sections
-from whence.objects.interface import DWARF_SECTIONS, ObjectFile
+from whence.objects.elf.symbols import SymbolTable, symbol_sections
+from whence.objects.interface import DWARF_SECTIONS
+from whence.objects.mapped import OLD_COMPRESSED, MappedObject
 from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Buffer
 
+    from whence._base.mapped import MappedFile
     from whence.objects.elf.compress import SectionStream
     from whence.objects.elf.links import AltLink, DebugLink
     from whence.objects.elf.notes import Note
     from whence.objects.elf.relocate import Relocations
-    from whence.objects.elf.symbols import Symbols, SymbolTable
+    from whence.objects.elf.symbols import SymbolTable
 
 
 TABLE_SEGMENTS = {
@@ -48,76 +48,42 @@ KINDS = {
 }
 
 
-class ElfFile(ObjectFile):
+class ElfFile(MappedObject):
     """An ELF file as tables: sections, segments, symbols, notes, links. Each is read on first use.
 
     A malformed header raises ElfError at once. A damaged table is empty and its error is in `problems`; a damaged
     section raises when its content is read.
 
-    Views keep the mapping alive; after `close` the file is unmapped with the last view. Thread-safe.
-
     Another program may truncate or overwrite the file, which makes the next operation raise ElfError. After reading
     views, call `check`, or read them in a `with elf.reading():` block.
     """
 
+    error = ElfError
     format = "ELF"
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None, start: int = 0) -> None:
-        self.path = path
-        self._mapped, self._start = mapped, start  # the offset of the bytes in the mapped file
-        view = memoryview(data)
-        self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
-        self.size = len(self.data)
-        self.problems: list[ObjectError] = []
+        super().__init__(data, path, mapped, start)
         self.header = read_header(self.data)
         self.bits = self.header.bits
-        self.order: ByteOrder = self.header.order
+        self.order = self.header.order
         self.machine = self.header.machine
         self.type = self.header.type
         self.entry = self.header.entry
-        self._contents: dict[int, memoryview] = {}
         # by offset and size of the compressed bytes, which several sections may share:
         self._decompressed: dict[tuple[int, int], memoryview] = {}
-        self._sizes: dict[tuple[int, int], int] = {}  # when decompressed
         self._ahead: dict[tuple[int, int], SectionStream] = {}  # begun by decompress_ahead
-        self._lock = Lock()
         with naming(path):
             self.check()
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> ElfFile:
-        """Map a file. Raises OSError, and ElfError if it is not an ELF file."""
-        name = os.fspath(path)
-        with open_regular(name, ElfError) as (descriptor, size):
-            if not size:
-                raise empty_file(ElfError)
-            mapped = MappedFile(descriptor, name, ElfError)
-            return cls(mapped.view, name, mapped)
-
-    @classmethod
-    def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
-        """Return an ELF file in memory; the bytes are not copied and must not change."""
-        return cls(data, name)
-
     def close(self) -> None:
         """Unmap the file. Existing views stay valid."""
-        self._contents.clear()
         self._decompressed.clear()
         self._ahead.clear()
         self.__dict__.pop("_relocations", None)  # they refer to the file
         if "_notes" in self.__dict__:  # they have views of it
             _ = self.build_id, self.go_build_id
             del self.__dict__["_notes"]
-        if self._mapped is not None:
-            self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
-
-    def check(self) -> None:
-        """Raise ElfError if the file was truncated or overwritten since it was mapped."""
-        if self._mapped is not None:
-            self._mapped.check()
-
-    def __repr__(self) -> str:
-        return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
+        super().close()
 
     @property
     def kind(self) -> str:
@@ -144,34 +110,21 @@ class ElfFile(ObjectFile):
         finally:
             self.check()
 
-    def content(self, section: ObjectSection | str) -> memoryview:
-        """Return a section's bytes, decompressed, with relocations applied to debug sections of object files.
-
-        Empty for an unknown name and for SHT_NOBITS. Decompressed bytes are cached until `close`.
-        """
-        if isinstance(section, str):
-            named = self.section(section)
-            if named is None:
-                return self.data[:0]
-            section = named
-        cached = self._contents.get(section.index)
-        if cached is not None:
-            return cached
-        with self.reading():
-            return self._content(section)
-
-    def _content(self, section: ObjectSection) -> memoryview:
+    def decompressed(self, section: ObjectSection) -> memoryview:
+        """Return a section's bytes, decompressed once for all sections of these bytes. Raises ElfError."""
+        if not section.compressed:
+            return self.stored(section)
         key = section.file_offset, section.size
-        if section.compressed and key in self._decompressed:
-            raw = self._decompressed[key]
-        elif (stream := self.stream(section)) is not None:
-            raw = self._decompressed.setdefault(key, stream.run())
+        content = self._decompressed.get(key)
+        if content is None:
+            content = self._decompressed.setdefault(key, super().decompressed(section))
             self.done_with(section)
-        else:
-            raw = stored(self.data, section)
+        return content
+
+    def relocated(self, section: ObjectSection, content: memoryview) -> memoryview:
         if self.is_relocatable and section.name.startswith((".debug_", ".zdebug_")):
-            raw = self._relocations.applied(section, raw, self.problems)
-        return self._contents.setdefault(section.index, raw)
+            return self._relocations.applied(section, content, self.problems)
+        return content
 
     def stream(self, section: ObjectSection) -> SectionStream | None:
         """Return a compressed section as a stream, for reading the first bytes before the last; None if it is stored.
@@ -181,7 +134,7 @@ class ElfFile(ObjectFile):
         """
         with naming(self.path):
             stream = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
-            return stream if stream is not None and stream.is_reusable else self._new_stream(section)
+            return stream if stream is not None and stream.is_reusable else super().stream(section)
 
     def decompress_ahead(self, size: int, lines: int) -> SectionStream | None:
         """Start to decompress the sections of debug info on a thread, and return the stream of .debug_info.
@@ -209,27 +162,15 @@ class ElfFile(ObjectFile):
             self._ahead.clear()
         return self._ahead.get((named[0].file_offset, named[0].size))
 
-    def _new_stream(self, section: ObjectSection) -> SectionStream | None:
-        if not section.compressed:
-            return None
-        from whence.objects.elf.compress import FILE_SLACK, section_stream, size_budget, zdebug_stream
+    def new_stream(self, section: ObjectSection) -> SectionStream | None:
+        if not self.sections[section.index].flags & constants.SHF_COMPRESSED:
+            return super().new_stream(section) if section.name.startswith(OLD_COMPRESSED) else None
+        from whence.objects.elf.compress import section_stream
 
-        raw = stored(self.data, section)
-        if self.sections[section.index].flags & constants.SHF_COMPRESSED and len(raw):
+        def consumed(end: int) -> None:
+            self.done_with(section, 0, end)
 
-            def consumed(end: int) -> None:
-                self.done_with(section, 0, end)
-
-            stream = section_stream(raw, self.bits, self.order, section.part, consumed)
-        elif section.name.startswith(".zdebug_") and len(raw):
-            stream = zdebug_stream(raw, section.part)
-        else:
-            return None
-        with self._lock:
-            sizes = {**self._sizes, (section.file_offset, section.size): stream.size}
-            size_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
-            self._sizes = sizes
-        return stream
+        return section_stream(self.stored(section), self.bits, self.order, section.part, consumed)
 
     def prepare(self) -> None:
         """Import what reading the file imports later: a child that is forked during an import waits forever for it."""
@@ -244,15 +185,11 @@ class ElfFile(ObjectFile):
             with suppress(ElfError):
                 self.stream(packed)
 
-    def keep(self, section: ObjectSection, content: memoryview) -> None:
-        """Use content that was decompressed elsewhere as the section's."""
-        self._contents.setdefault(section.index, content)
-
     def release(self, name: str) -> None:
         """Drop the decompressed bytes of a section; the next use decompresses them again."""
+        super().release(name)
         section = self.section(name)
         if section is not None:
-            self._contents.pop(section.index, None)
             for cache in (self._decompressed, self._ahead):
                 cache.pop((section.file_offset, section.size), None)
 
@@ -261,20 +198,6 @@ class ElfFile(ObjectFile):
         from whence.objects.elf.relocate import Relocations  # only object files need it
 
         return Relocations(self.header, self.sections, self.content, self.size)
-
-    def done_with(self, section: ObjectSection | str, start: int = 0, end: int | None = None) -> None:
-        """Hint that bytes [start, end) of a section, as stored, may leave memory.
-
-        They are read from the file again if necessary. Only whole pages of a mapped file are dropped.
-        """
-        entry = self.section(section) if isinstance(section, str) else section
-        mapped = self._mapped
-        if mapped is None or entry is None or not entry.in_file:
-            return
-        first = entry.file_offset + start
-        stop = min(entry.file_offset + (entry.size if end is None else min(end, entry.size)), self.size)
-        if first < stop:  # a damaged table puts sections anywhere
-            mapped.forget(self._start + first, self._start + stop)
 
     # segments
 
@@ -305,24 +228,12 @@ class ElfFile(ObjectFile):
             ranges += loaded_ranges(self.sections, self.segments)
         return ranges
 
-    def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        """Return `size` bytes as loaded at a vaddr.
-
-        Raises ElfError unless one segment has them all in the file (without segments, one section).
-        """
-        areas = [(segment.vaddr, segment.file_offset, segment.file_size) for segment in self.translation.segments]
-        if not self.segments:
-            loaded_sections = (section for section in self.sections if section.allocated and section.in_file)
-            areas = [(section.vaddr, section.file_offset, section.size) for section in loaded_sections]
-        for start, file_offset, length in areas:
-            inside = vaddr - start
-            if inside >= 0 and inside + size <= length:
-                offset = file_offset + inside
-                if offset + size <= self.size:
-                    loaded_bytes = bytes(self.data[offset : offset + size])
-                    self.check()
-                    return loaded_bytes
-        raise ElfError("segments", None, f"none of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
+    def _loaded(self) -> Iterator[tuple[int, int, int]]:
+        for segment in self.translation.segments:
+            yield segment.vaddr, segment.file_offset, segment.file_size
+        for section in self.sections:  # of a file without segments
+            if section.allocated and section.in_file:
+                yield section.vaddr, section.file_offset, section.size
 
     def located(self, name: str) -> tuple[int, memoryview] | None:
         """Return vaddr and bytes of an unwind table by its program header."""
@@ -330,21 +241,6 @@ class ElfFile(ObjectFile):
             if segment.type == TABLE_SEGMENTS.get(name) and segment.file_size:
                 return segment.vaddr, self.data[segment.file_offset : min(segment.file_end, self.size)]
         return None
-
-    def loaded_around(self, vaddr: int) -> tuple[int, memoryview]:
-        """Return vaddr and bytes of the PT_LOAD segment with a vaddr, or of the section if no segment has it."""
-        segments = [
-            (segment.vaddr, segment.file_offset, segment.file_size) for segment in self.segments if segment.is_loaded
-        ]
-        sections = [
-            (section.vaddr, section.file_offset, section.size)
-            for section in self.sections
-            if section.allocated and section.in_file
-        ]
-        for start, file_offset, size in (*segments, *sections):
-            if 0 <= vaddr - start < size:
-                return start, self.data[file_offset : min(file_offset + size, self.size)]
-        return vaddr, self.data[:0]
 
     def relocation_tables(self) -> list[bytes]:
         """Return every loaded RELA table; without section headers, that of the dynamic table (DT_RELA)."""
@@ -384,16 +280,6 @@ class ElfFile(ObjectFile):
             if table == ".dynsym" and not self.sections:
                 return dynamic_symbols(self.data, self.header, self.segments)
             return None
-
-    def may_have_symbol(self, name: str, table: str = ".symtab") -> bool:
-        """Return False if the names of the table's symbols do not contain that name. Raises ElfError."""
-        symbols = self.symbol_table(table)
-        return symbols is not None and symbols.may_have(name)
-
-    def symbols(self, table: str = ".symtab") -> Symbols:
-        """Return ".symtab" or ".dynsym" as columns; empty if the file has no such table. Raises ElfError."""
-        with self.reading():
-            return read_symbols(self.symbol_table(table), self.bits, self.order)
 
     # notes and links: an address of a file with debug info is named without them
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from whence._base.errors import ElfError, cut_off
 from whence._base.records import Record
 from whence.objects.elf import layout
 from whence.objects.elf.header import Header, entries
@@ -104,12 +103,3 @@ def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         out[index] = (name, type_, flags, end, offset, size, link, info, align, entry_size)
         end += size
     return out
-
-
-def stored(data: memoryview, section: ObjectSection) -> memoryview:
-    """Return a section's bytes as stored; empty for SHT_NOBITS and section 0."""
-    if not section.in_file:
-        return data[:0]
-    if section.file_offset + section.size > len(data):
-        raise cut_off(ElfError, section.part, None, section.size, max(0, len(data) - section.file_offset))
-    return data[section.file_offset : section.file_offset + section.size]

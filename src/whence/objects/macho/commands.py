@@ -72,7 +72,7 @@ class MachoSection(Record, ObjectSection, frozen=True):
 
 
 class LoadCommands(Record):
-    """What the load commands say. Tables are (file offset, size in bytes), symbols (offset, count, names, size)."""
+    """The facts of the load commands. Tables are (file offset, size in bytes), symbols (offset, count, names, size)."""
 
     segments: list[Segment] = field(default_factory=list)
     sections: list[MachoSection] = field(default_factory=list)

@@ -142,7 +142,7 @@ class PdbFile(MappedObject):
 
     @cached_property
     def address_map(self) -> AddressMap | None:
-        """Where the program's code is since it was rearranged; None for others, and with a problem if damaged."""
+        """Map of a program whose code was rearranged; None for others, and with a problem if damaged."""
         try:
             if self.dbi is not None and self.msf.size(self.dbi.further_stream(layout.OMAP_FROM_SOURCE)):
                 return AddressMap(self.msf.stream(self.dbi.further_stream(layout.OMAP_FROM_SOURCE), "OMAP"))
@@ -200,7 +200,7 @@ class PdbFile(MappedObject):
 
     @property
     def has_debug_info(self) -> bool:
-        """Whether it has modules with functions or lines, not only public symbols."""
+        """True if it has modules with functions or lines, not only public symbols."""
         try:
             return self.dbi is not None and any(stream != layout.NO_STREAM for stream in self.dbi.modules.stream)
         except PdbError:

@@ -23,7 +23,7 @@ TOP = 1 << 32
 
 
 class AddressMap:
-    """Where code is after a rearrangement, and where it was."""
+    """The positions of code before and after a rearrangement."""
 
     def __init__(self, content: memoryview | bytes) -> None:
         """Read OMAP_FROM_SOURCE. Rows out of order are sorted; of rows with the same RVA the last one counts."""

@@ -23,7 +23,7 @@ WIDE, NARROW = struct.Struct("<IBBHQQ"), struct.Struct("<IIIBBH")
 
 
 class Program(Record, frozen=True):
-    """What the entries depend on: 32 or 64 bits, the machine, the image base, and how its code was rearranged."""
+    """The context of the entries: 32 or 64 bits, the machine, the image base, and how its code was rearranged."""
 
     bits: int
     machine: int

@@ -127,7 +127,7 @@ def read(
 @cython.nogil
 @cython.exceptval(check=False)
 def is_label(strings: cython.const[cython.uchar][::1], offset: cython.longlong, machine: cython.uint) -> cython.bint:
-    """Whether an untyped symbol's name is an assembler's mark, not a name: .L..., and mapping symbols ($a $d $t $x)."""
+    """Return True if an untyped symbol is an assembler's label: .L..., and mapping symbols ($a $d $t $x)."""
     left: cython.longlong = strings.shape[0] - offset
     if left < 2:
         return False
@@ -314,7 +314,7 @@ class CodeSymbols:
     @cython.exceptval(check=False)
     @cython.inline
     def is_named(self, placed: cython.pointer(Placed)) -> cython.bint:
-        """Whether the symbol's name is one: inside the names, not empty, and no assembler's mark."""
+        """Return True if the symbol has a name inside the table of names that is not empty or an assembler's mark."""
         if placed.name >= self.names.shape[0] or self.names[placed.name] == 0:
             return False
         return placed.info & c.STT_MASK != c.STT_NOTYPE or not is_label(self.names, placed.name, self.machine)
