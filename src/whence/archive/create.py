@@ -22,7 +22,6 @@ from whence._base.source import Source
 from whence._version import __version__
 from whence.demangle import demangle as readable
 from whence.dwarf.ahead import decompress_ahead
-from whence.gopclntab import Pclntab
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
 from whence.lidia.unwind import FRAME_DATA, NAMES, UnwindTable, pack_unwind
@@ -316,7 +315,11 @@ def _go_symbols(elf: ObjectFile, name: str, source: Source, strings: StringSpace
 def _go_functions(elf: ObjectFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     # The Go package reads no other section. If the header has no text base (Go 1.26 and later), it uses the address of
     # .text, which shifts every function of a program with C code; only in this the result differs.
-    table = Pclntab.find(elf) if elf.section(".gopclntab") is not None else None
+    if elf.section(".gopclntab") is None:
+        return []
+    from whence.gopclntab import Pclntab
+
+    table = Pclntab.find(elf)
     if table is None:
         return []
     columns = table.function_columns(strings)

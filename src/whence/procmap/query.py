@@ -17,10 +17,10 @@ of a file. Names are not escaped. The [vsyscall] page is only in the text of map
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
+from array import array
 from collections.abc import Iterator
 
 try:
@@ -62,10 +62,10 @@ class MapsQuery(Closing):
     def __init__(self, process: str, linked: bool = True) -> None:
         self._process = process
         self._linked = linked
-        self._name = bytearray(_NAME_CAPACITY)
-        self._build_id = bytearray(_BUILD_ID_CAPACITY)
-        self._name_address = ctypes.addressof((ctypes.c_char * _NAME_CAPACITY).from_buffer(self._name))
-        self._build_id_address = ctypes.addressof((ctypes.c_char * _BUILD_ID_CAPACITY).from_buffer(self._build_id))
+        self._name = array("B", bytes(_NAME_CAPACITY))
+        self._build_id = array("B", bytes(_BUILD_ID_CAPACITY))
+        self._name_address = self._name.buffer_info()[0]
+        self._build_id_address = self._build_id.buffer_info()[0]
         self._request = bytearray(_STRUCT.size)
         self._descriptor = os.open(f"{process}/maps", os.O_RDONLY)
 
@@ -103,9 +103,9 @@ class MapsQuery(Closing):
                 return None
             raise
         (_, _, _, start, end, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(request)
-        name = self._name[: name_size - 1] if name_size else b""
+        name = self._name[: name_size - 1].tobytes() if name_size else b""
         kind, path, deleted = kind_of(name.decode("utf-8", "surrogateescape"))
-        hex_id = self._build_id[:id_size].hex() if id_size else ""
+        hex_id = self._build_id[:id_size].tobytes().hex() if id_size else ""
         # like Mapping(...), but faster: a process may have thousands
         return new_tuple(
             Mapping,

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
-from whence.gopclntab import Pclntab
 from whence.lidia.table import open as open_archive
 from whence.lidia.unwind import FRAME_DATA, SFRAME
 from whence.objects.elf import ElfFile
@@ -181,6 +180,8 @@ class Module:
         if self._go is False:
             self._go = None
             if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
+                from whence.gopclntab import Pclntab
+
                 with suppress(ObjectError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None

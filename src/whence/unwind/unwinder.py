@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Protocol
 from whence._base.errors import DwarfError
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
-from whence.unwind.gostack import GoStacks
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
 from whence.unwind.kernels.constants import DW_EH_PE_omit
 from whence.unwind.memory import Memory, Unreadable
@@ -270,6 +269,8 @@ class Unwinder:
             function = self._functions[key]
             if function is not None:
                 if self._go is None:
+                    from whence.unwind.gostack import GoStacks
+
                     self._go = GoStacks(self.machine, self.word, self.is_code)
                 caller = self._go.step(function, frame, registers, self.thread_pointer)
                 if caller is not None:
