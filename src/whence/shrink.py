@@ -27,6 +27,7 @@ from whence._base.errors import ElfError, MapsError
 from whence.dumps.core import auxiliary_vector, mapped_files, read_core, thread_pointers
 from whence.dumps.core_stream import RED_ZONE, notes_of
 from whence.dumps.core_writer import PAGE, KeptRange, write_core
+from whence.dumps.process import LocalPaths
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
@@ -108,7 +109,7 @@ def shrink_core(
         ElfError: the ELF file is damaged.
         OSError: writing failed.
     """
-    core = read_core(elf, programs, sysroot)
+    core = read_core(elf, programs, LocalPaths(sysroot))
     dump = core_dump(elf, core)
     kept = _Kept(elf, dump.memory)
     with stacks_with_reads(dump, locator) as (opened, recorded):

@@ -22,7 +22,7 @@ from whence._base.window import ByteOrder
 from whence.archive.create import create
 from whence.cli.main import main
 from whence.dumps.core import NT_SIGINFO, read_core
-from whence.dumps.process import CoreMappings
+from whence.dumps.process import CoreMappings, LocalPaths
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.procmap.snapshot import SnapshotMappings
@@ -145,6 +145,10 @@ def test_a_file_without_a_build_id_is_accepted_if_it_starts_like_the_memory(tmp_
     (file,) = read(core(mapped)).snapshot.file_of
     assert file is not None
     assert file.stamp
+    with ElfFile.from_bytes(core(mapped)) as elf:
+        (file,) = read_core(elf, paths=LocalPaths(allows=lambda path: False)).snapshot.file_of
+    assert file is not None
+    assert not file.stamp
     path.write_bytes(head() + bytes(0x2000))
     (file,) = read(core(mapped)).snapshot.file_of
     assert file is not None

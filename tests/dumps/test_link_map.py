@@ -11,7 +11,7 @@ from tests.forge.core import NT_AUXV, Mapped, core, status
 from tests.forge.elf import Section, Segment, build_id_note, forge, note
 from whence.dumps.core import AT_ENTRY, AT_PHNUM, read_core
 from whence.dumps.link_map import LIBRARIES_LIMIT, CoreSegments, loaded_files
-from whence.dumps.process import CoreMappings
+from whence.dumps.process import CoreMappings, LocalPaths
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
 
@@ -65,7 +65,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def read(data: bytes, programs: list[Path], sysroot: Path | str = "") -> CoreMappings:
-    return read_core(ElfFile.from_bytes(data), [str(one) for one in programs], str(sysroot))
+    return read_core(ElfFile.from_bytes(data), [str(one) for one in programs], LocalPaths(str(sysroot)))
 
 
 WHOLE = link(PROGRAM, NAMES, LINKS + 40) + link(LIBRARY, NAMES + 1, 0), b"\0/lib/x.so\0"

@@ -10,6 +10,7 @@ from inspect import getdoc
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError, WrongUse
+from whence._base.streams import shortened
 from whence._base.words import plain
 from whence._version import __version__
 from whence.cli.main import ANSWERED
@@ -55,10 +56,11 @@ def run(options: Namespace) -> int:
     except ImportError as error:
         raise WrongUse(f"{error.name} is not installed, or too old: pip install 'whence[mcp]'") from None
     from whence.cli.mcp_tools import Tools
+    from whence.cli.mcp_transport import serve
 
     server = server_of(Tools(allowed, options))
     print(f"whence mcp: reading files below {', '.join(map(plain, allowed.folders))}", file=sys.stderr)
-    server.run("stdio")
+    serve(server)
     return ANSWERED
 
 
@@ -77,6 +79,8 @@ def server_of(tools: Tools) -> MCPServer:
                 return tool(*args, **fields)
             except (WhenceError, OSError, ValueError, LookupError, ImportError) as error:
                 raise ToolError(message_of(error)) from None
+            except MemoryError:
+                raise ToolError("not enough memory") from None
 
         return answer
 
@@ -90,6 +94,6 @@ def server_of(tools: Tools) -> MCPServer:
 
 def message_of(error: Exception) -> str:
     """Return an error for a client, with its remedy."""
-    text = str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)
+    text = shortened(plain(error.args[0] if isinstance(error, LookupError) and error.args else error))
     hint = getattr(error, "hint", "")
     return f"{text} ({hint})" if hint else text

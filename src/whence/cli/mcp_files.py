@@ -96,6 +96,6 @@ class AllowedLocator(Locator):
 
 @contextmanager
 def allowed_locator(allowed: AllowedFolders, given: Sequence[str], options: Namespace) -> Iterator[Locator]:
-    """Open a Locator for the files of a request and the options of the command line."""
-    with AllowedLocator(allowed, [*map(allowed.path, given)], options) as locator:
+    """Open a Locator for allowed files of a request and the options of the command line."""
+    with AllowedLocator(allowed, given, options) as locator:
         yield locator

@@ -16,16 +16,20 @@ profiles are kept, so that further questions about them are answered at once.
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.amounts import amount
 from whence._base.errors import WrongUse
 from whence._base.lru import Lru
+from whence._base.streams import ESCAPES
 from whence._base.words import address, counted, plain
 from whence.cli.answers import as_lines, frame_text
 from whence.cli.dispatch import ARCHIVE, CORE, ELF, MINIDUMP, OBJECT, PROFILE, InputKind, kind_of
@@ -36,18 +40,33 @@ from whence.cli.stacks import About, StackLines, title
 from whence.listing.text import annotated, listed
 from whence.profiles import Profile, SymbolLists
 from whence.profiles.binaries import Binaries
+from whence.profiles.code import compiled
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import name as name_profile
+from whence.samples.stacks import unnamed
 from whence.sizes import Change, compare
 from whence.symbolize import Core, Symbolizer
+
+if TYPE_CHECKING:
+    from whence.locator.locator import Locator
+    from whence.samples.model import ProfileData
 
 ANSWER = 60_000  # characters of an answer
 PROFILE_BYTES = 1 << 30  # of a profile that is read
 KEPT = 4  # profiles
 ADDRESSES = 1000  # of a request
+BINARIES = 100
+PATTERN_SECONDS = 5.0  # for matching a pattern with all names of a profile
 THREADS = 64  # whose stacks are printed, unless one is requested
 FUNCTIONS = 5  # that a listing prints
+
+TRY_PATTERN = """
+import json, re, sys
+pattern, *names = json.load(sys.stdin.buffer)
+for name in names:
+    re.search(pattern, name)
+"""
 
 OBJECTS = (ELF, OBJECT, ARCHIVE)
 DUMPS = (CORE, MINIDUMP)
@@ -115,6 +134,7 @@ class Tools:
         """
         with self._opened(path, PROFILE) as (file, _):
             profile = self._profile(file, binaries).profile
+            check_pattern(function, profile)
             with chosen_type(profile, sample_type):
                 table = profile.callers(function)
             if not table.rows:
@@ -139,7 +159,7 @@ class Tools:
             if kind is PROFILE:
                 return bounded(self._costs(file, function, instructions, sample_type, binaries))
             with (
-                allowed_locator(self._allowed, binaries, self._options) as locator,
+                self._locator(binaries) as locator,
                 locator.open(file, demangle=True) as binary,
             ):
                 code = self._allowed.path(binaries[0]) if binaries and binary.is_archive else None
@@ -180,13 +200,15 @@ class Tools:
         """
         if len(addresses) > ADDRESSES:
             raise WrongUse(f"{len(addresses):,} addresses: a request may have {ADDRESSES:,}")
+        if not addresses:
+            raise WrongUse("no addresses: give at least one")
         try:
             numbers = [address(word) for word in addresses]
         except ValueError as error:
             raise WrongUse(str(error)) from None
         with (
             self._opened(path, *OBJECTS, *DUMPS) as (file, kind),
-            allowed_locator(self._allowed, binaries, self._options) as locator,
+            self._locator(binaries) as locator,
         ):
             if kind in DUMPS:
                 with Symbolizer(locator=locator, demangle=True) as symbolizer:
@@ -207,7 +229,7 @@ class Tools:
         """
         with (
             self._opened(path, *DUMPS) as (file, _),
-            allowed_locator(self._allowed, binaries, self._options) as locator,
+            self._locator(binaries) as locator,
             Symbolizer(locator=locator, demangle=True) as symbolizer,
         ):
             core = self._core(file, binaries)
@@ -226,6 +248,16 @@ class Tools:
 
     # files
 
+    def _given(self, binaries: Sequence[str]) -> list[str]:
+        """Return the paths of the binaries of a request. Raises WrongUse if there are too many."""
+        if len(binaries) > BINARIES:
+            raise WrongUse(f"{len(binaries):,} binaries: a request may have {BINARIES:,}")
+        return [*map(self._allowed.path, binaries)]
+
+    def _locator(self, binaries: Sequence[str]) -> AbstractContextManager[Locator]:
+        """Open a Locator for the binaries of a request, and the sources of the command line."""
+        return allowed_locator(self._allowed, self._given(binaries), self._options)
+
     @contextmanager
     def _opened(self, path: str, *kinds: InputKind) -> Iterator[tuple[str, InputKind]]:
         """Resolve a path, and find out what the file is. Raises WrongUse if it has another kind."""
@@ -238,8 +270,8 @@ class Tools:
             yield file, kind
 
     def _core(self, path: str, binaries: Sequence[str]) -> Core:
-        programs = [*map(self._allowed.path, binaries), *self._options.binary]
-        return Core(path, programs=programs, sysroot=self._options.sysroot)
+        programs = [*self._given(binaries), *self._options.binary]
+        return Core(path, programs=programs, sysroot=self._options.sysroot, allows=self._allowed.contain)
 
     def _profile(self, path: str, binaries: Sequence[str]) -> NamedProfile:
         """Return a profile with names; the last ones are kept until the file changes."""
@@ -253,7 +285,7 @@ class Tools:
         with open(path, "rb") as file:
             profile = Profile.of(formats.from_bytes(file.read(), local=False))
         with (
-            allowed_locator(self._allowed, binaries, self._options) as locator,
+            self._locator(binaries) as locator,
             Binaries(locator, symbol_lists=SymbolLists(local=False)) as files,
         ):
             named = NamedProfile(profile, Report(profile, name_profile(profile, files, demangle=True)))
@@ -263,7 +295,7 @@ class Tools:
     # parts of answers
 
     def _about(self, path: str, kind: InputKind, binaries: Sequence[str]) -> Iterator[str]:
-        yield f"{path}: {kind.what}"
+        yield f"{plain(path)}: {kind.what}"
         if kind is PROFILE:
             profile, coverage = self._profile(path, binaries)
             yield f"samples: {len(profile):,}"
@@ -281,7 +313,7 @@ class Tools:
             yield f"{counted(len(core.threads), 'thread')}, {counted(len(core.mappings()), 'executable mapping')}"
             yield "ask: stacks, name"
         elif kind in OBJECTS:
-            with allowed_locator(self._allowed, binaries, self._options) as locator:
+            with self._locator(binaries) as locator:
                 if kind is ARCHIVE:
                     with locator.open(path) as binary:
                         yield f"build-id {binary.build_id or 'none'}"
@@ -295,10 +327,11 @@ class Tools:
         self, path: str, pattern: str, instructions: bool, sample_type: str, binaries: Sequence[str]
     ) -> Iterator[str]:
         profile, sources = self._profile(path, binaries).profile, self._allowed.sources()
+        check_pattern(pattern, profile)
         count = 0
         with (
             chosen_type(profile, sample_type),
-            allowed_locator(self._allowed, binaries, self._options) as locator,
+            self._locator(binaries) as locator,
             Binaries(locator, symbol_lists=SymbolLists(local=False)) as files,
         ):
             make = profile.annotate if instructions else profile.listing
@@ -311,13 +344,37 @@ class Tools:
             raise WrongUse(f"no function with samples matches {pattern!r}")
 
     def _growth(self, new: str, old: str, rows: int) -> Iterator[str]:
-        with allowed_locator(self._allowed, (), self._options) as locator:
+        with self._locator(()) as locator:
             sizes = []
             for path in (new, old):
                 with locator.open(path, demangle=True) as binary:
                     sizes.append(binary.sizes())
         changes = [row for row in compare(sizes[0], sizes[1]) if row.change is not Change.SAME]
         yield from growth_text(changes, sizes[0], sizes[1], rows)
+
+
+def check_pattern(pattern: str, profile: ProfileData) -> None:
+    """Raise WrongUse for a pattern that is invalid, or needs long for the names of a profile.
+
+    Some patterns need time that is exponential in the length of a name, and matching cannot be stopped. So they are
+    tried in a process, which can be.
+    """
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise WrongUse(str(error)) from None
+    names = {frame.function for frames in profile.frames for frame in frames}
+    names.update(
+        unnamed(profile, location, grouped=True) for location, frames in enumerate(profile.frames) if not frames
+    )
+    try:
+        subprocess.run(
+            [sys.executable, "-I", "-c", TRY_PATTERN], input=json.dumps([pattern, *names]).encode(),
+            timeout=PATTERN_SECONDS, stdout=subprocess.DEVNULL, check=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        fault = f"matching {pattern!r} with {len(names):,} names needs more than {PATTERN_SECONDS:g} s"
+        raise WrongUse(f"{fault}: give a simpler pattern") from None
 
 
 @contextmanager
@@ -357,6 +414,7 @@ def bounded(lines: Iterable[str]) -> str:
     texts: list[str] = []
     size = left_out = 0
     for line in lines:
+        line = line.translate(ESCAPES).encode(errors="backslashreplace").decode()  # JSON has no single surrogates
         size += len(line) + 1
         if size > ANSWER or left_out:
             left_out += 1

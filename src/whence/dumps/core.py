@@ -28,13 +28,12 @@ from contextlib import ExitStack, suppress
 from itertools import accumulate
 from typing import NamedTuple
 
-from whence._base import rooted
 from whence._base.budget import Budget
 from whence._base.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence._base.files import open_regular, stamp_of
 from whence._base.records import Record
 from whence.dumps.link_map import CoreSegments, LoadedFile, loaded_files
-from whence.dumps.process import AddressRegion, CoreMappings, CoreThread, FileEntry
+from whence.dumps.process import ALL_PATHS, AddressRegion, CoreMappings, CoreThread, FileEntry, LocalPaths
 from whence.objects.elf import ElfFile, Note, Segment
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
@@ -85,13 +84,13 @@ class ThreadNotes(Record):
     wide: bytes = b""
 
 
-def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
+def read_core(elf: ElfFile, programs: Iterable[str] = (), paths: LocalPaths = ALL_PATHS) -> CoreMappings:
     """Return what a core file records.
 
     Args:
         elf: the core.
         programs: paths of files that may be the program, for a core that does not list its files.
-        sysroot: the folder that contains the paths of the process.
+        paths: where files of the process are on this machine.
 
     Raises:
         MapsError: it is not a core, or its notes are damaged.
@@ -102,10 +101,10 @@ def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> 
         problem = f"an ELF file, but not a core file: its type is {elf.type}, expected {constants.ET_CORE}"
         raise MapsError("", None, problem, code=WRONG_KIND, path=elf.path).with_hint(hint)
     with naming(elf.path):
-        return _read_core(elf, programs, sysroot)
+        return _read_core(elf, programs, paths)
 
 
-def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappings:
+def _read_core(elf: ElfFile, programs: Iterable[str], paths: LocalPaths) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
@@ -113,7 +112,7 @@ def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappi
     pid, command, arguments = next(processes, (0, "", ""))
     threads = tuple(core_threads(elf))
     mapped = mapped_files(elf)
-    mappings, file_of = _mappings(elf, mapped, sysroot) if mapped else _mappings_by_program(elf, programs, sysroot)
+    mappings, file_of = _mappings(elf, mapped, paths) if mapped else _mappings_by_program(elf, programs, paths)
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = auxiliary_vector(elf).get(AT_ENTRY, 0)
     executable = next(
@@ -245,7 +244,9 @@ def _process_info(elf: ElfFile, note: Note) -> tuple[int, str, str]:
     )
 
 
-def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings(
+    elf: ElfFile, mapped: list[FileEntry], paths: LocalPaths
+) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Return the executable mappings by address, and the file of each.
 
     gdb omits the PT_LOAD of what is in the file: there the file's own segments tell what is code.
@@ -273,9 +274,9 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
         if kind.has_file:
             base = first_of[entry]
             if base not in files:
-                files[base] = _file(elf, path, loads.get(base.start), heads, sysroot)
+                files[base] = _file(elf, path, loads.get(base.start), heads, paths)
                 if not files[base].is_known and not deleted:
-                    files[base] = _by_path(elf, path, entries[base], loads, heads, sysroot) or files[base]
+                    files[base] = _by_path(elf, path, entries[base], loads, heads, paths) or files[base]
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
         mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
@@ -304,17 +305,18 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
 
 
 def _mappings_by_program(
-    elf: ElfFile, programs: Iterable[str], sysroot: str
+    elf: ElfFile, programs: Iterable[str], paths: LocalPaths
 ) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Return the mappings of a core without NT_FILE, and the file of each.
 
     The program is the first file that fits, of `programs` and at the path that was executed.
     """
     auxiliary, memory = auxiliary_vector(elf), CoreSegments(elf)
-    mappings, file_of = _mappings(elf, [], sysroot)
+    mappings, file_of = _mappings(elf, [], paths)
     given = list(programs)
-    for path, root in (*((path, "") for path in given), (memory.text(auxiliary.get(AT_EXECFN, 0)), sysroot)):
-        with suppress(OSError, ElfError, ValueError), ElfFile.open(local_path := _local_path(path, root)) as program:
+    candidates = [*((path, ALL_PATHS) for path in given), (memory.text(auxiliary.get(AT_EXECFN, 0)), paths)]
+    for path, root in candidates:
+        with suppress(OSError, ElfError, ValueError), ElfFile.open(local_path := root.of(path)) as program:
             bias = auxiliary.get(AT_ENTRY, 0) - program.entry
             headers, count = auxiliary.get(AT_PHDR), auxiliary.get(AT_PHNUM)
             if count != len(program.segments) or not _fits(elf, memory, program, bias, headers):
@@ -322,7 +324,7 @@ def _mappings_by_program(
             libraries = [library for library in given if library != path]
             files = [
                 _file_in_memory(path, local_path, program, bias),
-                *_libraries(elf, memory, program, bias, libraries, sysroot),
+                *_libraries(elf, memory, program, bias, libraries, paths),
             ]
             loads = _RangeSet([load for file in files for load in file.loads])
             rows = [row for row in zip(mappings, file_of) if not loads.overlap(row[0].start, row[0].end)]
@@ -358,7 +360,7 @@ def _file_in_memory(path: str, local_path: str, program: ElfFile, bias: int) -> 
 
 
 def _libraries(
-    elf: ElfFile, memory: CoreSegments, program: ElfFile, bias: int, given: list[str], sysroot: str
+    elf: ElfFile, memory: CoreSegments, program: ElfFile, bias: int, given: list[str], paths: LocalPaths
 ) -> list[FileInMemory]:
     """Return the libraries of the loader's list: for each the first file that fits, given or at its own path."""
     libraries: list[FileInMemory] = []
@@ -380,7 +382,7 @@ def _libraries(
                 if file is not None:
                     libraries.append(_file_in_memory(loaded.path, path, file, loaded.bias))
                     continue
-                with ElfFile.open(local_path := _local_path(loaded.path, sysroot)) as own:
+                with ElfFile.open(local_path := paths.of(loaded.path)) as own:
                     if _is_library(elf, memory, own, loaded):
                         libraries.append(_file_in_memory(loaded.path, local_path, own, loaded.bias))
     return libraries
@@ -449,12 +451,7 @@ def _first_entries(mapped: list[FileEntry]) -> dict[FileEntry, FileEntry]:
     return first_of
 
 
-def _local_path(path: str, sysroot: str) -> str:
-    """Return where a path of the process is on this machine. Raises OSError if it is not below `sysroot`."""
-    return rooted.below(sysroot, path) if sysroot else path
-
-
-def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, sysroot: str) -> SnapshotFile:
+def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, paths: LocalPaths) -> SnapshotFile:
     """Return a mapped file, by what the core has of its first page."""
     if load is None:
         return SnapshotFile(path, "", None)
@@ -470,7 +467,7 @@ def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, sysroot:
     local_path = ""
     if not build_id and len(head):  # then compare the file with the first bytes in memory
         with suppress(OSError, ValueError, ElfError):
-            local_path = _local_path(path, sysroot)
+            local_path = paths.of(path)
             with open_regular(local_path, ElfError) as (descriptor, _):
                 if os.read(descriptor, len(head)) == head:
                     stamp = stamp_of(local_path)
@@ -478,7 +475,7 @@ def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, sysroot:
 
 
 def _by_path(
-    elf: ElfFile, path: str, entries: list[FileEntry], loads: dict[int, Segment], heads: Budget, sysroot: str
+    elf: ElfFile, path: str, entries: list[FileEntry], loads: dict[int, Segment], heads: Budget, paths: LocalPaths
 ) -> SnapshotFile | None:
     """Return the file at the path of a mapped file now, if the core does not have its first page.
 
@@ -488,7 +485,7 @@ def _by_path(
     if first is not None and min(first.file_size, max(0, elf.size - first.file_offset)):
         return None  # the first page is in the core, and has no build-id
     with suppress(OSError, ElfError, ValueError):
-        local_path = _local_path(path, sysroot)
+        local_path = paths.of(path)
         with ElfFile.open(local_path) as file:
             if (file.machine, file.bits, file.order) != (elf.machine, elf.bits, elf.order):
                 return None

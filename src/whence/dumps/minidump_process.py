@@ -18,17 +18,18 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from whence._base import rooted
 from whence._base.errors import ObjectError
 from whence._base.files import stamp_of
 from whence.dumps import minidump_layout as layout
 from whence.dumps.exceptions import signal_of_exception
 from whence.dumps.process import (
     ALL_BITS,
+    ALL_PATHS,
     AddressRegion,
     CoreMappings,
     CoreThread,
     FileEntry,
+    LocalPaths,
     ProcessDump,
     ThreadState,
 )
@@ -55,17 +56,17 @@ END = 1 << 64
 PCS, SPS = ("rip", "eip", "pc"), ("rsp", "esp", "sp")
 
 
-def read_minidump(dump: Minidump, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
+def read_minidump(dump: Minidump, programs: Iterable[str] = (), paths: LocalPaths = ALL_PATHS) -> CoreMappings:
     """Return the mappings and threads of a minidump.
 
     Args:
         dump: the minidump.
         programs: paths of files that may be modules which the dump does not identify.
-        sysroot: the folder that contains the paths of the process.
+        paths: where files of the process are on this machine.
 
     Raises MinidumpError if the names in the file take too much memory, or if the file changed.
     """
-    rows = sorted(_mappings(dump, list(programs), sysroot), key=lambda row: row[0].start)
+    rows = sorted(_mappings(dump, list(programs), paths), key=lambda row: row[0].start)
     program = dump.modules[0].name if dump.modules else ""
     command = dump.status.get("Name", "") or base_name(program)
     snapshot = SnapshotMappings(
@@ -155,17 +156,17 @@ def thread_states(dump: Minidump) -> list[ThreadState]:
 # mappings
 
 
-def _mappings(dump: Minidump, programs: list[str], sysroot: str) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
+def _mappings(dump: Minidump, programs: list[str], paths: LocalPaths) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
     """Yield the executable mappings, and the file of each."""
     maps = dump.text(layout.MAPS)
     if maps:
-        yield from _of_maps(dump, maps, programs, sysroot)
+        yield from _of_maps(dump, maps, programs, paths)
     else:
-        yield from _of_modules(dump, programs, sysroot)
+        yield from _of_modules(dump, programs, paths)
 
 
 def _of_maps(
-    dump: Minidump, maps: bytes, programs: list[str], sysroot: str
+    dump: Minidump, maps: bytes, programs: list[str], paths: LocalPaths
 ) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
     """Yield mappings by Linux's text, with the build-ids of modules."""
     parsed = parse(maps, permissions=0)
@@ -189,23 +190,25 @@ def _of_maps(
             is_own = base_name(module.name) == base_name(mapping.path)  # or a library inside a file, such as an APK
             if module.base not in images:
                 named = module._replace(name=mapping.path) if is_own else module
-                images[module.base] = _snapshot_file(dump, named, programs, sysroot)
+                images[module.base] = _snapshot_file(dump, named, programs, paths)
             file = images[module.base]
             image = _image_mapping(file.path, module.base, mapping.start, mapping.end, file)
             yield image._replace(permissions=mapping.permissions, kind=mapping.kind, deleted=mapping.deleted), file
             continue
         if key not in files:
-            files[key] = _mapped_file(dump, mapping, programs, sysroot)
+            files[key] = _mapped_file(dump, mapping, programs, paths)
         yield mapping, files[key]
 
 
-def _mapped_file(dump: Minidump, mapping: Mapping, programs: list[str], sysroot: str) -> SnapshotFile:
+def _mapped_file(dump: Minidump, mapping: Mapping, programs: list[str], paths: LocalPaths) -> SnapshotFile:
     if mapping.deleted:
         return SnapshotFile(mapping.path, "", None)
-    return _unproved(dump, mapping.path, programs, sysroot) or SnapshotFile(mapping.path, "", None)
+    return _unproved(dump, mapping.path, programs, paths) or SnapshotFile(mapping.path, "", None)
 
 
-def _of_modules(dump: Minidump, programs: list[str], sysroot: str) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
+def _of_modules(
+    dump: Minidump, programs: list[str], paths: LocalPaths
+) -> Iterator[tuple[Mapping, SnapshotFile | None]]:
     """Yield a mapping for each module, and for each executable region outside of modules."""
     modules = sorted(_modules(dump), key=lambda module: module.base)
     covered = list[tuple[int, int]]()
@@ -217,7 +220,7 @@ def _of_modules(dump: Minidump, programs: list[str], sysroot: str) -> Iterator[t
         if base_name(module.name).startswith(VDSO_NAMES):
             yield Mapping("[vdso]", module.base, end, 0, "", Kind.VDSO, READ | EXECUTE), None
             continue
-        file = _snapshot_file(dump, module, programs, sysroot)
+        file = _snapshot_file(dump, module, programs, paths)
         yield _image_mapping(file.path, module.base, module.base, end, file), file
     starts = [start for start, _ in covered]
     last = 0
@@ -245,18 +248,18 @@ def _image_mapping(path: str, base: int, start: int, end: int, file: SnapshotFil
     return Mapping(path, start, end, start - base, file.build_id, Kind.FILE, READ | EXECUTE)
 
 
-def _snapshot_file(dump: Minidump, module: Module, programs: list[str], sysroot: str) -> SnapshotFile:
+def _snapshot_file(dump: Minidump, module: Module, programs: list[str], paths: LocalPaths) -> SnapshotFile:
     """Return the file of a module, whose mappings have offsets from its base."""
     path = module.name or f"module at {module.base:#x}"
     build_id = module.codeview.build_id
     if build_id and dump.system.is_linux and "/" not in path:
-        path = _library_path(path, build_id, sysroot) or path
+        path = _library_path(path, build_id, paths) or path
     if build_id:
         return SnapshotFile(path, build_id, None, is_image=True, module=_windows_module(dump, module))
     if dump.system.is_windows and module.time:
-        given = _by_code_id(module, programs, sysroot)
+        given = _by_code_id(module, programs, paths)
     else:
-        given = _unproved(dump, path, programs, sysroot, is_image=True)
+        given = _unproved(dump, path, programs, paths, is_image=True)
     return given or SnapshotFile(path, "", None, is_image=True)
 
 
@@ -269,22 +272,17 @@ def _windows_module(dump: Minidump, module: Module) -> WindowsModule | None:
     return WindowsModule(base_name(module.name), module.code_id, base_name(codeview.file), debug_id)
 
 
-def _library_path(name: str, build_id: str, sysroot: str) -> str:
+def _library_path(name: str, build_id: str, paths: LocalPaths) -> str:
     """Return the path of a library that a dump names without its folder (Crashpad), by the build-id; "" if unknown."""
     for folder in LIBRARY_FOLDERS:
         path = f"{folder}/{name}"
-        with suppress(OSError, ObjectError, ValueError), open_object(_local_path(path, sysroot)) as file:
+        with suppress(OSError, ObjectError, ValueError), open_object(paths.of(path)) as file:
             if file.build_id.startswith(build_id):
                 return path
     return ""
 
 
-def _local_path(path: str, sysroot: str) -> str:
-    """Return where a path of the process is on this machine. Raises OSError if it is not below `sysroot`."""
-    return rooted.below(sysroot, path) if sysroot else path
-
-
-def _by_code_id(module: Module, programs: list[str], sysroot: str) -> SnapshotFile | None:
+def _by_code_id(module: Module, programs: list[str], paths: LocalPaths) -> SnapshotFile | None:
     """Return the given PE file, or the one in a given folder, with the time stamp and the size of a module."""
     name = base_name(module.name).lower()
     for path in chain.from_iterable(_files_of(program, name) for program in programs):
@@ -304,13 +302,13 @@ def _files_of(path: str, name: str) -> list[str]:
 
 
 def _unproved(
-    dump: Minidump, path: str, programs: list[str], sysroot: str, *, is_image: bool = False
+    dump: Minidump, path: str, programs: list[str], paths: LocalPaths, *, is_image: bool = False
 ) -> SnapshotFile | None:
     """Return a file without a build-id that has the name of a module: given, or at its path and older than the dump."""
     candidates = [given for given in programs if os.path.basename(given) == base_name(path)]
     if path.startswith("/"):
         with suppress(OSError, ValueError):
-            candidates.append(_local_path(path, sysroot))
+            candidates.append(paths.of(path))
     for candidate in candidates:
         with suppress(OSError, ObjectError, ValueError), open_object(candidate) as file:
             is_older = candidate in programs or os.stat(candidate).st_mtime <= dump.time

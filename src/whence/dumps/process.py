@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from errno import EACCES
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base import rooted
 from whence._base.records import Record
 
 if TYPE_CHECKING:
@@ -49,6 +51,26 @@ class FileEntry(NamedTuple):
     end: int
     offset: int
     name: str
+
+
+class LocalPaths(Record, frozen=True):
+    """Where files of the process are on this machine: below `sysroot`, if that is given.
+
+    `allows` returns True for paths of this machine that may be read; without it all may be.
+    """
+
+    sysroot: str = ""
+    allows: Callable[[str], bool] | None = None
+
+    def of(self, path: str) -> str:
+        """Return where a path of the process is on this machine. Raises OSError if it may not be read."""
+        local = rooted.below(self.sysroot, path) if self.sysroot else path
+        if self.allows is not None and not self.allows(local):
+            raise PermissionError(EACCES, "the file is not below an allowed folder", local)
+        return local
+
+
+ALL_PATHS = LocalPaths()
 
 
 class AddressRegion(NamedTuple):

@@ -220,6 +220,8 @@ def compiled(pattern: str) -> Callable[[str], re.Match[str] | None]:
         return re.compile(pattern).search
     except re.error as error:
         raise ValueError(f"invalid regular expression {pattern!r}: {error}") from None
+    except (RecursionError, OverflowError, MemoryError):
+        raise ValueError("invalid regular expression: it is nested too deeply, or has too large a number") from None
 
 
 def instruction_listings(

@@ -10,7 +10,7 @@ for stack in core.stacks():
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from whence._base.errors import CHANGED, ElfError, FormatError, MapsError, Wrong
 from whence._base.files import atomic_write, open_regular, read_at, stamp_of
 from whence._base.records import replaced
 from whence.dumps.core import core_regions, read_core
+from whence.dumps.process import LocalPaths
 from whence.interpreters.model import ThreadKey
 from whence.interpreters.process import Interpreters, NativeThread
 from whence.objects.elf import ElfFile
@@ -52,6 +53,7 @@ class Core(Snapshot):
         programs: files that may be the program, for cores that do not name it (qemu-user's), or modules that a minidump
             does not identify.
         sysroot: the folder with the files of another machine; pass it to the Locator as `root`, too.
+        allows: returns True for paths of this machine that may be read, where the core names files; by default all.
 
     Attributes:
         threads: the threads; the first received the fatal signal.
@@ -76,9 +78,10 @@ class Core(Snapshot):
         *,
         programs: Iterable[str | os.PathLike[str]] = (),
         sysroot: str | os.PathLike[str] = "",
+        allows: Callable[[str], bool] | None = None,
     ) -> None:
         self._programs = tuple(os.fspath(program) for program in programs)
-        self._sysroot = os.fspath(sysroot).rstrip("/")
+        self._paths = LocalPaths(os.fspath(sysroot).rstrip("/"), allows)
         self.path = os.fspath(path)
         self.minidump: MinidumpFacts | None = None
         self._unpacked: UnpackedCore | None = None
@@ -86,7 +89,7 @@ class Core(Snapshot):
         core = None if _is_elf(path) else self._read_other()
         if core is None:
             with self._elf() as elf:
-                core = read_core(elf, self._programs, self._sysroot)
+                core = read_core(elf, self._programs, self._paths)
                 self.problems = tuple(map(str, elf.problems))
             self.written = os.stat(path).st_mtime
         self.fault, self.dropped = "", 0
@@ -113,7 +116,7 @@ class Core(Snapshot):
         if self._unpacked is not None or not is_minidump(self.path):
             return None
         with Minidump.open(self.path) as dump:
-            core = read_minidump(dump, self._programs, self._sysroot)
+            core = read_minidump(dump, self._programs, self._paths)
             self.minidump = MinidumpFacts.of(dump)
             self.problems = tuple(map(str, dump.problems))
             self.written = float(dump.time)
@@ -135,10 +138,10 @@ class Core(Snapshot):
             from whence.dumps.minidump_process import minidump_dump, read_minidump
 
             with Minidump.open(self.path) as dump:
-                yield minidump_dump(dump, read_minidump(dump, self._programs, self._sysroot))
+                yield minidump_dump(dump, read_minidump(dump, self._programs, self._paths))
         else:
             with self._elf() as elf:
-                yield core_dump(elf, read_core(elf, self._programs, self._sysroot))
+                yield core_dump(elf, read_core(elf, self._programs, self._paths))
 
     def vdso_image(self, mapping: Mapping) -> bytes:
         with suppress(OSError, FormatError), self._opened() as dump:
@@ -197,7 +200,7 @@ class Core(Snapshot):
                 return self.save_minidump(path, own.locator, all_memory=all_memory)
         self._check_unchanged()
         with self._elf() as elf, atomic_write(path) as file:
-            core = read_core(elf, self._programs, self._sysroot)
+            core = read_core(elf, self._programs, self._paths)
             return write_core_minidump(elf, core, file, locator, written=int(self.written), all_memory=all_memory)
 
     def stacks(

@@ -47,7 +47,7 @@ def main() -> int:
     dice = random.Random(1)
     results: Counter[str] = Counter()
     elf = ElfFile.open(path)
-    dump = core_dump(elf, read_core(elf, (), ""))
+    dump = core_dump(elf, read_core(elf))
     longest = 0.0
     with Locator() as locator, stacks_with_reads(dump, locator) as (opened, recorded):
         threads = [NativeThread(each.tid, each.thread_pointer, each.unwound) for each in opened.stacks]
