@@ -7,7 +7,9 @@ import json
 import shutil
 import tarfile
 from collections import Counter
+from errno import EACCES
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -17,6 +19,7 @@ from whence._base.errors import WrongUse
 from whence.cli import main
 from whence.store import Store
 from whence.store.folder import Folder
+from whence.store.objects import Stat
 from whence.store.packing import pack
 from whence.store.parca import fault_of, is_parca, parca_objects
 
@@ -158,3 +161,32 @@ def test_sources_that_say_nothing_are_refused(bucket: Path, files: Files, tmp_pa
     assert outcomes[files.build_id, "debuginfo"][0] == "added"
     assert (files.build_id, "sources") not in outcomes
     assert outcomes[files.build_id, ""][0] == "refused"
+
+
+@pytest.mark.parametrize("reads", ["metadata", "debuginfo", "sources", "removed"])
+def test_an_upload_that_cannot_be_read_stops_no_other(
+    bucket: Path, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    own = bucket / "debuginfo" / OTHER
+    (own / "sources").write_bytes(source_tar({"/x.c": b"x"}))
+    read, fetch = Folder.read, Folder.fetch
+
+    def refused(key: str) -> None:
+        if key == f"debuginfo/{OTHER}/{reads}":
+            raise PermissionError(EACCES, "Permission denied", key)
+
+    def checked_read(self: Folder, key: str, limit: int) -> tuple[bytes, Stat] | None:
+        refused(key)
+        return read(self, key, limit)
+
+    def checked_fetch(self: Folder, key: str, file: BinaryIO) -> Stat | None:
+        refused(key)
+        return None if reads == "removed" and OTHER in key else fetch(self, key, file)
+
+    monkeypatch.setattr(Folder, "read", checked_read)
+    monkeypatch.setattr(Folder, "fetch", checked_fetch)
+    with Store(tmp_path / "store") as store:
+        rows = store.add(bucket)
+    why = "removed meanwhile" if reads == "removed" else "Permission denied"
+    assert any(row.build_id == OTHER and why in row.why for row in rows)
+    assert any(row.build_id == files.build_id and row.outcome == "added" for row in rows)

@@ -1,7 +1,7 @@
 """The transport of `whence mcp`: a JSON-RPC message per line on stdin and stdout.
 
-The package's own transport for stdio ignores lines that are no messages, waits for the next line after Ctrl-C or when
-nobody reads stdout any more, and has no limit on a line. This one answers each line, and ends at once.
+The package's own transport for stdio drops malformed lines, waits for the next line after Ctrl-C or when stdout was
+closed, and has no limit on a line. This one answers each line, and ends at once.
 """
 
 from __future__ import annotations

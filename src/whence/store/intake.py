@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base import cores
 from whence._base.errors import ElfError, WhenceError, without_file
-from whence._base.files import failure, open_examined, open_regular
+from whence._base.files import open_examined, open_regular
 from whence.objects.opening import architectures, is_magic, open_object
 from whence.procmap.build_id import read_build_id
 from whence.store import packages
@@ -51,6 +51,7 @@ MANY = 48  # files for which starting processes pays
 PROCESSES_PER_CORE = 2  # one works while another waits for the disk
 PATIENCE_SECONDS = 0.5  # after Ctrl-C, before child processes are killed
 AHEAD = 4  # files that wait for a thread, times the number of threads
+REMOVED = "the upload was removed meanwhile"
 
 
 class Intake:
@@ -218,6 +219,8 @@ class Intake:
         """Ingest an object file of a bucket of Parca, if it has the build-id that it was uploaded for."""
         origin = f"{bucket.url}/{upload.key}"
         with self._fetched(bucket, upload) as file:
+            if file is None:
+                return
             build_id = ""
             with suppress(WhenceError):  # reported by the scan
                 build_id = build_id_of(file.name)
@@ -234,6 +237,8 @@ class Intake:
         """Bundle the source files that were uploaded for a build-id, as far as its debug info names them."""
         origin = f"{bucket.url}/{upload.key}"
         with self._fetched(bucket, upload) as file:
+            if file is None:
+                return
             stored = os.fstat(file.fileno()).st_size
             try:
                 bundled = self.store.bundle_sources(
@@ -250,11 +255,20 @@ class Intake:
         self._add_outcomes(Added(origin, ADDED, why, upload.build_id, SOURCES, bundled.size))
 
     @contextmanager
-    def _fetched(self, bucket: Objects, upload: ParcaObject) -> Iterator[BinaryIO]:
-        """Open a block with an object of a bucket as a file with a name, at its start. Raises OSError."""
+    def _fetched(self, bucket: Objects, upload: ParcaObject) -> Iterator[BinaryIO | None]:
+        """Open a block with an object of a bucket as a file with a name, at its start; None if it cannot be read.
+
+        That is an outcome of its own. Raises OSError of the store, or if the bucket cannot be reached.
+        """
         with tempfile.NamedTemporaryFile(dir=self.store.objects.spool()) as file:
-            if bucket.fetch(upload.key, file) is None:  # type: ignore[arg-type]
-                raise failure("ENOENT", f"{upload.key} was removed meanwhile")
+            try:
+                why = "" if bucket.fetch(upload.key, file) is not None else REMOVED  # type: ignore[arg-type]
+            except PermissionError as error:
+                why = str(error.strerror)
+            if why:
+                self._add_outcomes(Added(f"{bucket.url}/{upload.key}", REFUSED, why, upload.build_id))
+                yield None
+                return
             file.flush()
             file.seek(0)
             yield file  # type: ignore[misc]

@@ -73,7 +73,10 @@ def fault_of(objects: Objects, key: str) -> str:
     entry = objects.head(key)
     fields: Any = None
     if entry is None or entry.size <= METADATA_BYTES:
-        read = objects.read(key, METADATA_BYTES)
+        try:
+            read = objects.read(key, METADATA_BYTES)
+        except PermissionError as error:
+            return f"{key}: {error.strerror}"
         with suppress(ValueError, RecursionError):
             fields = json.loads(read[0]) if read is not None else {}
     if not isinstance(fields, dict):
