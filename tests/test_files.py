@@ -627,6 +627,13 @@ def test_a_full_disk_leaves_the_file_that_was_there_and_nothing_else(tmp_path: P
     assert out.read_bytes() != b"old"
 
 
+def test_a_demo_on_a_full_disk_has_only_whole_files(tmp_path: Path) -> None:
+    with room_for(1000):
+        done = subprocess.run([*WHENCE, "demo", str(tmp_path / "demo")], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, f"whence: {tmp_path}/demo/app: File too large\n")
+    assert left(tmp_path / "demo") == ["app.c"]
+
+
 @pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
 def test_rows_of_a_trace_are_the_same_through_a_pipe_and_in_a_file_written_whole(tmp_path: Path, format: str) -> None:
     text, wire, out = tmp_path / "trace.txt", tmp_path / "trace", tmp_path / "folder" / "out"

@@ -285,6 +285,8 @@ def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left:
 
 def without_file(error: Exception) -> str:
     """Return the message of an error without the path."""
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
     return error.message if isinstance(error, WhenceError) else str(error)
 
 

@@ -272,7 +272,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                     raise
     except OSError as error:
         if error is not reported:
-            error.filename, error.filename2 = given, None
+            error.filename = given
+            if error.filename2 is not None:
+                del error.filename2  # of a rename
         raise
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
+from whence._base.files import atomic_write
 from whence._base.words import plain
 from whence.cli.main import ANSWERED
 
@@ -46,9 +47,15 @@ def run(options: Namespace) -> int:
         raise WrongUse(f"demo: {folder} exists and is not an empty folder: give another one")
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(ARCHIVE) as archive:
-        archive.extractall(folder)
         for entry in archive.infolist():
-            os.chmod(folder / entry.filename, entry.external_attr >> 16)
+            path = folder / entry.filename
+            if entry.is_dir():
+                path.mkdir()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                with atomic_write(path) as file:
+                    file.write(archive.read(entry))
+            os.chmod(path, entry.external_attr >> 16)
     for name, what in FILES.items():
         print(f"{name:13} {what}")
     print(f"whence: the files are in {plain(options.folder)}: go there to follow the guides", file=sys.stderr)

@@ -248,11 +248,11 @@ class Tools:
 
     # files
 
-    def _given(self, binaries: Sequence[str]) -> list[str]:
+    def _given(self, binaries: Sequence[str]) -> tuple[str, ...]:
         """Return the paths of the binaries of a request. Raises WrongUse if there are too many."""
         if len(binaries) > BINARIES:
             raise WrongUse(f"{len(binaries):,} binaries: a request may have {BINARIES:,}")
-        return [*map(self._allowed.path, binaries)]
+        return (*map(self._allowed.path, binaries),)
 
     def _locator(self, binaries: Sequence[str]) -> AbstractContextManager[Locator]:
         """Open a Locator for the binaries of a request, and the sources of the command line."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from time import gmtime, strftime, strptime
 from typing import TYPE_CHECKING
 
-from whence._base.errors import MapsError, WhenceError
+from whence._base.errors import MapsError, WhenceError, without_file
 from whence._base.files import atomic_write, lock, open_regular
 from whence._base.records import Record
 from whence.crashes.collected import MICROSECONDS, MINIDUMP, CollectedCore, CoreCollection
@@ -109,7 +109,7 @@ def keep_cores(
                 try:
                     _write_small(names[name], path, locator, redact=redact)
                 except (WhenceError, OSError) as error:
-                    problems.append((names[name].path, str(error)))
+                    problems.append((names[name].path, without_file(error)))
                 else:
                     kept[path] = os.stat(path).st_size
                     added.append(path)
