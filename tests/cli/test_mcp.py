@@ -12,36 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.mcp import answered, mcp, tools_for
 from tests.helpers.programs import compiled
 from whence._base.errors import WrongUse
 from whence.cli import main
-from whence.cli.main import parser_of
-from whence.cli.mcp import TOOLS, server_of
+from whence.cli.mcp import TOOLS
 from whence.cli.mcp_files import AllowedFolders
-from whence.cli.mcp_tools import ANSWER, Tools, bounded
-
-mcp = pytest.importorskip("mcp", reason="mcp is not installed (it is not for every free-threaded Python)")
+from whence.cli.mcp_tools import ANSWER, bounded
 
 Ask = Callable[..., str]
-
-
-def tools_for(*folders: Path, options: tuple[str, ...] = ("--no-cache",)) -> Tools:
-    from whence.cli import mcp as command
-
-    return Tools(
-        AllowedFolders([str(folder) for folder in folders]), parser_of("mcp", False, command).parse_args(options)
-    )
-
-
-def answered(tools: Tools, tool: str, fields: dict[str, object]) -> tuple[bool, str]:
-    """Ask a server in this process, and return whether the answer is an error, and its text."""
-
-    async def ask() -> tuple[bool, str]:
-        async with mcp.Client(server_of(tools)) as client:
-            result = await client.call_tool(tool, fields)
-            return bool(result.is_error), result.content[0].text
-
-    return asyncio.run(ask())
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from tests.helpers.programs import compiled
 from whence import lidia
 from whence._base.errors import BreakpadError, WhenceError
 from whence._base.options import ReadOptions
+from whence.cli.main import main
 from whence.conversion import convert
 from whence.exchange.breakpad import write_breakpad
 from whence.exchange.stack_cfi import StackRules, changed
@@ -307,6 +308,13 @@ def test_numbers_of_files_do_not_decide_about_memory() -> None:
     text = "MODULE Linux x86_64 0 a\nFILE 4294967295 a.c\nFUNC 10 8 0 f\n10 8 5 4294967295\n12 1 5 4000000000\n"
     with whence.open(text.encode()) as binary:
         assert chain(binary, 0x11) == [("f", "", 0)]
+
+
+@pytest.mark.parametrize("text", ["", "FILE 0 a.c\n"])
+def test_a_file_without_functions_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tmp_path / "a.sym").write_text(f"MODULE Linux x86_64 0 a\n{text}")
+    assert main(["symbols", str(tmp_path / "a.sym")]) == 1
+    assert "no symbol table with functions" in capsys.readouterr().err
 
 
 def test_deep_calls_are_cut() -> None:

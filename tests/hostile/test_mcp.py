@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_mcp import answered, tools_for
+from tests.helpers.mcp import answered, tools_for
 from tests.helpers.profiles import profile_of
 from whence._base.errors import WrongUse
 from whence.cli import mcp_tools
 from whence.profiles.formats import registry
-
-pytest.importorskip("mcp", reason="mcp is not installed (it is not for every free-threaded Python)")
 
 CLIENT = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
 START = json.dumps({"jsonrpc": "2.0", "id": "start", "method": "initialize", "params": CLIENT}).encode()

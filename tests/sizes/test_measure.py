@@ -171,7 +171,7 @@ def test_an_unknown_key_is_wrong_use() -> None:
 
 
 def test_a_file_without_sections_is_wrong_use() -> None:
-    with pytest.raises(WrongUse, match="no sections to measure"):
+    with pytest.raises(WrongUse, match=r"^the file has no sections to measure"):
         sizes_of(forge([], section_table=False))
 
 

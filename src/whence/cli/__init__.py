@@ -31,6 +31,7 @@ maps              `whence maps`: the executable mappings of a process
 mcp               `whence mcp`: a server of the Model Context Protocol
 mcp_files         the files that requests to `whence mcp` may read
 mcp_tools         the tools of `whence mcp`
+mcp_transport     messages of `whence mcp` on stdin and stdout
 options           options that several commands share
 overview          `whence explain FILE`: what a file has
 parser            command lines by argparse, with a suggestion for unknown words

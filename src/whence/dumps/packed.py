@@ -44,6 +44,11 @@ def packing_of(head: bytes) -> str:
     return next((packing for magic, packing in MAGICS if head.startswith(magic)), "")
 
 
+def magic_of(packing: str) -> bytes:
+    """Return the first bytes of a compressed file."""
+    return next(magic for magic, each in MAGICS if each == packing)
+
+
 class ExpandedCore:
     """Reads the bytes of a compressed core in order, up to a limit or damage: then `fault` says why.
 
@@ -86,33 +91,49 @@ def _reader(file: BinaryIO, packing: str) -> Callable[[int], bytes]:
     if packing == GZIP:
         return gzip.GzipFile(fileobj=file).read
     if packing == XZ:
-        return _Steps(file, lzma.LZMADecompressor(memlimit=XZ_MEMORY)).read
+        return _Steps(file, lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), magic_of(XZ)).read
     if packing == ZLIB:
         return _ZlibSteps(file).read
     try:
         import lz4.frame
     except ImportError:
         raise Unsupported("lz4 needs a package that is not installed: pip install 'whence[lz4]'") from None
-    return _Steps(file, lz4.frame.LZ4FrameDecompressor()).read
+    return _Steps(file, lz4.frame.LZ4FrameDecompressor, magic_of(LZ4)).read
 
 
 class _Steps:
-    """Reads through a decompressor with the methods of the standard library's, which limits its output."""
+    """Reads streams in a row, each through a decompressor with the methods of the standard library's.
 
-    def __init__(self, file: BinaryIO, decompressor: Any) -> None:
-        self._file, self._decompressor = file, decompressor
+    A decompressor limits its output. Bytes after a stream that begin no other are ignored.
+    """
+
+    def __init__(self, file: BinaryIO, make: Callable[[], Any], magic: bytes) -> None:
+        self._file, self._make, self._magic = file, make, magic
+        self._decompressor = make()
+        self._ahead = b""  # the start of a stream, read with the end of the one before
 
     def read(self, size: int) -> bytes:
-        while not self._decompressor.eof:
+        while not self._decompressor.eof or self._begin():
             data = b""
             if self._decompressor.needs_input:
-                data = self._file.read(CHUNK)
+                data = self._ahead or self._file.read(CHUNK)
+                self._ahead = b""
                 if not data:
                     raise EOFError("the end of the stream is missing")
             part: bytes = self._decompressor.decompress(data, size)
             if part:
                 return part
         return b""
+
+    def _begin(self) -> bool:
+        """Begin the next stream, after any padding of zeros. Return False if there is none."""
+        rest = (self._decompressor.unused_data or b"").lstrip(b"\0")
+        while len(rest) < len(self._magic) and (more := self._file.read(CHUNK)):
+            rest = (rest + more).lstrip(b"\0")
+        if not rest.startswith(self._magic):
+            return False
+        self._decompressor, self._ahead = self._make(), rest
+        return True
 
 
 class _ZlibSteps:

@@ -62,4 +62,4 @@ def offsets_in(names: Interner, refs: array[int]) -> memoryview:
 
 def first_scopes(flat: FlatTable) -> array[int]:
     """Return the index of each function's own scope."""
-    return array("I", [0, *flat.scope_ends[:-1]])
+    return array("I", [0, *flat.scope_ends][:-1])

@@ -93,13 +93,12 @@ def chosen_sections(elf: ObjectFile, options: SizeOptions) -> list[ObjectSection
     """Return the sections with bytes in memory, or in the file, that the options choose."""
     every = [section for section in elf.sections if section.name or section.size]
     if not every:
-        raise WrongUse(f"{elf.path}: the file has no sections to measure").with_hint(
-            "give an object file with a section table"
-        )
+        fault = WrongUse("the file has no sections to measure").in_file(elf.path)
+        raise fault.with_hint("give an object file with a section table")
     missing = [name for name in options.sections if name not in {section.name for section in every}]
     if missing:
         names = ", ".join(dict.fromkeys(section.name for section in every if section.name))
-        raise WrongUse(f"{elf.path}: no section is named {missing[0]} (sections: {names})")
+        raise WrongUse(f"no section is named {missing[0]} (sections: {names})").in_file(elf.path)
     return [
         section
         for section in every
