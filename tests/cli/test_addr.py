@@ -413,3 +413,28 @@ def test_of_several_names_unknown_ones_are_reported_and_the_others_printed() -> 
     functions = [json.loads(line)["functions"] for line in done.stdout.splitlines()]
     assert [len(each) for each in functions] == [1, 0]
     assert run("addr", str(compiled("-g", "-O1")), "sum", "10").returncode == 2
+
+
+def test_an_offset_in_a_function_is_an_address(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """gdb and perf print the offset in decimal, a kernel in hex with the size of the function."""
+    path = compiled()
+    with ElfFile.open(path) as elf:
+        table = functions(elf, StringSpace())
+        start, size = next(
+            (vaddr, length)
+            for vaddr, length, name in zip(table.vaddr, table.length, table.function, strict=True)
+            if table.strings.text(name) == "sum"
+        )
+    assert main(["addr", str(path), f"{start + 20:#x}"]) == 0
+    expected = capfd.readouterr().out
+    for word in ("sum+20", "sum+0x14", f"sum+0x14/{size:#x}"):
+        assert main(["addr", str(path), word]) == 0
+        assert capfd.readouterr().out == expected
+    assert main(["addr", str(path), "nosuch+4"]) == 2
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.c").write_text(f"static int f(int n) {{ return n * 7; }}\nint (*{name})(int) = f;\n")
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    sources = [tmp_path / f"{name}.c" for name in ("a", "b", "main")]
+    subprocess.run(["gcc", *map(str, sources), "-o", str(tmp_path / "two")], check=True)
+    assert main(["addr", str(tmp_path / "two"), "f+4"]) == 2
+    assert "2 functions are named 'f': add the offset to one of 0x" in capfd.readouterr().err

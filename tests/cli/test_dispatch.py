@@ -255,3 +255,15 @@ def test_a_file_of_another_kind_gets_the_command_that_reads_it(
     assert "(it is a core dump: whence core " in capfd.readouterr().err
     assert main([*words.split(), __file__]) == 3
     assert "it is" not in capfd.readouterr().err
+
+
+def test_a_file_named_core_is_read_like_other_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(["core"])
+    (tmp_path / "core").write_bytes((DATA / "cores" / "aarch64.core").read_bytes())
+    capfd.readouterr()
+    assert main(["core"]) in (0, 1)
+    assert "core is a core dump: running whence core core" in capfd.readouterr().err

@@ -153,6 +153,14 @@ def test_a_word_that_is_nearly_right_is_answered_with_what_was_meant(
     assert f"; did you mean {guess}?" in capsys.readouterr().err
 
 
+def test_an_unknown_subcommand_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["lidia", "print", "x"]) == 2
+    said = (
+        "whence lidia: no subcommand is named 'print'; there are create, info, verify, dump (see whence help lidia)\n"
+    )
+    assert capsys.readouterr().err == said
+
+
 def test_ctrl_c_while_a_class_is_being_made_is_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

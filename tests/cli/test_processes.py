@@ -129,7 +129,8 @@ def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[st
         def is_said() -> bool:
             """It may wait for a page of its own a while."""
             found = main(["pid", str(pid)])
-            return "?? running" in capsys.readouterr().out and found == 1
+            said = capsys.readouterr()
+            return "?? running" in said.out and "--stop" in said.err and found == 1
 
         assert until(is_said)
 

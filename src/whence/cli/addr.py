@@ -1,7 +1,7 @@
 """`whence addr FILE [ADDRESS...]`: functions, files and lines of addresses, from arguments or as a coprocess on stdin.
 
 Complete lines are answered as soon as they are read, one line or a whole block at a time, formatted by a kernel.
-Arguments may also be function names: `whence addr FILE main` prints where main is.
+Arguments may also be function names: `whence addr FILE main` prints where main is, and `main+16` is an address in it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ PIECE = 1 << 13  # bytes of lines answered at once, so that the text stays in th
 LINE_MAX = 1 << 16  # bytes kept of a line
 MOST_AT_ONCE = 1 << 24  # bytes of stdin read before the first answer
 PAUSE = 0.02  # seconds to wait for more after a full block
+MOST_STARTS = 5  # of functions with one name, in an error
 NO_FRAMES = b'"frames": [], "reason": '
 OUTSIDE = (
     "an address is outside the file's code: give addresses that nm and objdump print; whence pid PID ADDRESS... names "
@@ -59,8 +60,8 @@ def configure(parser: Parser) -> None:
         "words",
         nargs="*",
         metavar="FILE ADDRESS",
-        help='an object file or an archive, then addresses in hex or function names; "-" or none: addresses from '
-        "stdin, one per line",
+        help="an object file or an archive, then addresses in hex, FUNCTION+OFFSET, or function names; "
+        '"-" or none: addresses from stdin, one per line',
     )
     parser.add_argument("-e", dest="executable", metavar="FILE", help="the FILE, given as for addr2line")
     parser.add_argument(
@@ -84,6 +85,7 @@ def configure(parser: Parser) -> None:
     parser.examples(
         "whence addr app 0x1200",
         "whence addr app main                             where a function is",
+        "whence addr vmlinux do_exit+0x1a/0x9d0           a line of a kernel's trace",
         "whence addr app.lidia --style gnu < addresses",
         "whence addr app.wasm 'wasm-function[3]:0x7d'     a place as browsers print it",
         "whence addr app 0x1200 --binary app.debug        with a separate debug file",
@@ -109,6 +111,8 @@ def run(options: Namespace) -> int:
         words = []
     if any(WASM_FUNCTION in word for word in words):
         words = [vaddr_in_module(path, word) for word in words]
+    if any("+" in word for word in words):
+        words = [vaddr_in_function(path, word, options) for word in words]
     names = [word for word in words if not is_address(word)]
     if names:
         if len(names) < len(words):
@@ -147,6 +151,27 @@ def vaddr_in_module(path: str, word: str) -> str:
     if vaddr is None:
         raise WrongUse(f"{path}: {word!r} is not in the module's code")
     return f"{vaddr:#x}"
+
+
+def vaddr_in_function(path: str, word: str, options: Namespace) -> str:
+    """Return the vaddr of FUNCTION+OFFSET as gdb and kernels print it, with /SIZE or not; other words unchanged.
+
+    Raises WrongUse if several functions have this name, OSError, and an ObjectError.
+    """
+    import re
+
+    from whence.cli.options import locator_of
+    from whence.filter.functions import FunctionStarts
+
+    match = re.fullmatch(r"(.+)\+(0x[0-9a-fA-F]{1,16}|\d{1,18})(?:/0x([0-9a-fA-F]{1,16}))?", word)
+    if match is None:
+        return word
+    with locator_of(options) as locator, locator.open(path, demangle=not options.no_demangle) as binary:
+        starts = FunctionStarts(binary).starts(match[1], int(match[3], 16) if match[3] else None)
+    if len(starts) > 1:
+        places = ", ".join(f"{start:#x}" for start in starts[:MOST_STARTS])
+        raise WrongUse(f"{path}: {len(starts)} functions are named {match[1]!r}: add the offset to one of {places}")
+    return f"{starts[0] + int(match[2], 0 if match[2].startswith('0x') else 10):#x}" if starts else word
 
 
 def print_functions(path: str, names: Sequence[str], options: Namespace) -> int:

@@ -51,7 +51,7 @@ GROUPS = {
     },
     "Archives and servers": {
         "convert": ("convert", "write names as an archive, GSYM or Breakpad symbols, for other tools"),
-        "lidia": ("lidia", "create, print and verify lidia archives"),
+        "lidia": ("lidia", "create, dump and verify lidia archives"),
         "store": ("store", "keep debug files and archives by build-id, in a folder or a bucket"),
         "mcp": ("mcp", "answer questions of assistants about profiles, cores and programs (MCP, stdio)"),
         "serve": ("serve", "serve a store over HTTP: debuginfod, symbolication, uploads"),
@@ -203,7 +203,7 @@ def answer(words: list[str], debug: bool) -> int:
     if words[0] in ("-V", "--version"):
         print(f"whence {__version__}")
         return ANSWERED
-    if words[0] not in COMMANDS:
+    if words[0] not in COMMANDS or (words == ["core"] and os.path.isfile("core")):  # the default name of core dumps
         from whence.cli.dispatch import command_for
 
         words = command_for(words, COMMANDS)

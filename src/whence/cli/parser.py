@@ -51,7 +51,11 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print a usage error in one line and exit."""
-        complain(f"{shortened(message)}{self._suggestion(message)} (see {self._help_command()})", self.prog)
+        shown = shortened(message)
+        if (match := CHOICE.search(message)) and any(self.subparsers()):
+            names = match[2].replace("'", "")
+            shown = f"no subcommand is named {shortened(match[1])!r}; there are {names}"
+        complain(f"{shown}{self._suggestion(message)} (see {self._help_command()})", self.prog)
         sys.exit(WRONG_USE)
 
     def _help_command(self) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 INTERMIXED = True
 DEFAULT_EVERY = 0.01
+RUNNING = "running"
 
 
 def configure(parser: Parser) -> None:
@@ -119,7 +120,10 @@ def run(options: Namespace) -> int:
         if options.addresses:
             answers = symbolizer.symbolize(process, addresses, return_address=options.return_addresses)
             return show(answers, options.json)
-        return show_threads(thread_places(symbolizer, process), options.json)
+        places = thread_places(symbolizer, process)
+        if any(place.why == RUNNING for place in places):
+            complain("running threads are read with --stop, which stops them for a moment", "whence pid")
+        return show_threads(places, options.json)
 
 
 def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolizer) -> int:
@@ -223,4 +227,4 @@ def why_unlocated(thread: Thread) -> str:
         return "permission-denied"
     if thread.has_ended:
         return "ended"
-    return "running" if thread.state == "R" else "kernel-thread"
+    return RUNNING if thread.state == "R" else "kernel-thread"
