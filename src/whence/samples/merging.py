@@ -53,7 +53,7 @@ class Merger:
         self._mappings: dict[tuple[object, ...], int] = {}
         self._locations: dict[tuple[int, int, Frames], int] = {}
         self._stacks: dict[bytes, int] = {}
-        self._rows: dict[tuple[int, tuple[Label, ...]], int] = {}
+        self._rows: dict[tuple[int, tuple[Label, ...]] | int, int] = {}  # by stack and labels, if any
         self._values: list[array[int]] = []
         self._timeline: Timeline | None = Timeline()
 
@@ -67,26 +67,25 @@ class Merger:
         samples, merged = profile.samples, out.samples
         budget = bounds.writing(out.stored, "merged profiles")
         budget.charge(bounds.SAMPLE * len(self._rows) + bounds.ENTRY * len(merged.stack))
-        stacks: dict[int, int] = {}
-        rows = array("I")
+        stacks = self._stacks_of(samples, locations)
+        rows, before = array("I"), len(merged.of)
         for old_stack, labels in zip(samples.of, samples.labels, strict=True):
-            stack = stacks.get(old_stack)
-            if stack is None:
-                old_locations = samples.locations_of(old_stack)
-                stack = stacks[old_stack] = self._stack(array("I", map(locations.__getitem__, old_locations)))
-            row = self._rows.get((stack, labels))
+            stack = stacks[old_stack]
+            key = (stack, labels) if labels else stack
+            row = self._rows.get(key)
             if row is None:
-                budget.charge(bounds.SAMPLE)
-                row = self._rows[stack, labels] = len(merged.of)
+                row = self._rows[key] = len(merged.of)
                 merged.of.append(stack)
                 merged.labels.append(labels)
-                for column in self._values:
-                    column.append(0)
             rows.append(row)
+        budget.charge(bounds.SAMPLE * (len(merged.of) - before))
+        for total in self._values:
+            total.extend(array("q", [0]) * (len(merged.of) - len(total)))
         for kind, column in zip(kinds, samples.values):
             total = self._values[kind]
             for row, value in zip(rows, column):
-                total[row] = saturated(total[row] + value)
+                value += total[row]
+                total[row] = value if -LARGEST <= value <= LARGEST else saturated(value)
         self._times(samples, kinds, rows)
         self._add_metadata(profile)
         merged.values = self._values
@@ -138,15 +137,21 @@ class Merger:
             self.profile.starts.setdefault(location, address - profile.address[row] + profile.starts[row])
         return location
 
-    def _stack(self, locations: array[int]) -> int:
-        key = locations.tobytes()
-        stack = self._stacks.get(key)
-        if stack is None:
-            samples = self.profile.samples
-            stack = self._stacks[key] = len(samples.first) - 1
-            samples.stack.extend(locations)
-            samples.first.append(len(samples.stack))
-        return stack
+    def _stacks_of(self, samples: Samples, locations: array[int]) -> dict[int, int]:
+        """Return the indices of merged stacks by those of the samples' stacks."""
+        merged, first = self.profile.samples, samples.first
+        column = array("I", map(locations.__getitem__, samples.stack))
+        view, width = memoryview(column).cast("B"), column.itemsize
+        stacks: dict[int, int] = {}
+        for old_stack in dict.fromkeys(samples.of):
+            key = view[first[old_stack] * width : first[old_stack + 1] * width].tobytes()
+            stack = self._stacks.get(key)
+            if stack is None:
+                stack = self._stacks[key] = len(merged.first) - 1
+                merged.stack.frombytes(key)
+                merged.first.append(len(merged.stack))
+            stacks[old_stack] = stack
+        return stacks
 
     def _times(self, samples: Samples, kinds: list[int], rows: array[int]) -> None:
         timeline, other = self._timeline, samples.timeline
