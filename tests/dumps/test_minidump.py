@@ -277,6 +277,14 @@ def test_ranges_that_overlap_are_read_once() -> None:
     assert [(piece.start, bytes(piece.data)) for piece in dump.memory] == [(0x1000, b"abcdef"), (0x1006, b"gh")]
 
 
+def test_a_stack_at_offset_0_was_not_written() -> None:
+    """A dump by Wine that was interrupted has such rows; the header is at offset 0."""
+    data = bytearray(Dump(threads=[Thread(1, b"", 0x1000, bytes(64))], memory_64=[(0x1010, b"abcd")]).build())
+    struct.pack_into("<I", data, Minidump.from_bytes(bytes(data)).streams[layout.THREADS].offset + 4 + 36, 0)
+    (piece,) = Minidump.from_bytes(bytes(data)).memory
+    assert (piece.start, bytes(piece.data)) == (0x1010, b"abcd")
+
+
 def test_truncated_memory_is_counted_as_missing() -> None:
     data = Dump(memory_64=[(0x1000, bytes(5000))]).build()
     dump = Minidump.from_bytes(data)

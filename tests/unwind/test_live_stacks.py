@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -486,3 +487,22 @@ def test_memory_of_a_process_that_has_ended_is_unreadable_each_time(tmp_path: Pa
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the generated code is for x86-64")
+def test_code_in_a_memfd_is_generated_code(tmp_path: Path) -> None:
+    """Erlang's and .NET's compilers write their code into one; the code here waits for ever and saves nothing."""
+    code = (
+        "import ctypes, mmap, os\n"
+        "file = os.memfd_create('jit')\n"
+        "os.write(file, bytes.fromhex('b8220000000f05ebf7') + bytes(4087))\n"  # pause() in a loop
+        "memory = mmap.mmap(file, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+        "run = ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))\n"
+        "print(flush=True)\n"
+        "run()\n"
+    )
+    with running([sys.executable, "-c", code], rests=True) as (pid, _):
+        (stack,) = whence.Process(pid).stacks()
+    pc = stack.frames[0].pc
+    assert stack.end is End.NO_CFI
+    assert stack.detail.startswith(f"{pc:#x} is in /memfd:jit, which has no call frame information there")

@@ -117,6 +117,18 @@ def test_cfi_may_lead_to_another_stack_whose_pc_follows_a_call() -> None:
     assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10).end is End.LOOP
 
 
+def test_cfi_may_read_another_stack_in_the_same_memory_from_this_one() -> None:
+    """As Wine's system calls do, which run on a stack above the program's and return to a `syscall` instruction."""
+    process = Process()
+    process.describe(0, 0x100, Cfa(0, 0, b"\x76\x70\x06"), r16=Rule(How.EXPRESSION, 0, b"\x76\x78"))  # *(rbp - 16)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x920, STACK + 0x100, CODE + 0x150)
+    assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x930).end is End.LOOP  # nothing calls 0x150
+    process.code[0x14E:0x150] = b"\x0f\x05"
+    found = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x930)
+    assert (pcs(found), found.end, found.frames[1].sp) == ([0x10, 0x150], End.COMPLETE, STACK + 0x100)
+
+
 def test_a_call_of_no_code_is_as_a_function_that_did_nothing_yet() -> None:
     process = Process()
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=OUTERMOST)
@@ -200,7 +212,7 @@ def test_each_end_has_a_reason() -> None:
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
     process.describe(0x100, 0x200, Cfa(SP_X86, 0), r16=Rule(How.REGISTER, 3))
     process.describe(0x200, 0x300, Cfa(2, 8), r16=PUSHED)
-    process.words(STACK, 0)
+    process.words(STACK, 0, 1)
     assert process.unwind(CODE).end is End.COMPLETE
     process.words(STACK, 0x66666666)
     assert (process.unwind(CODE).end, process.unwind(CODE).detail) == (
@@ -217,6 +229,37 @@ def test_each_end_has_a_reason() -> None:
     process.describe(0x400, 0x500, Cfa(SP_X86, 8 - 16), r16=Rule(How.OFFSET, 8))
     process.words(STACK + 0x100, CODE + 0x410)
     assert process.unwind(CODE + 0x410, sp=STACK + 0x100).end is End.LOOP
+
+
+def test_a_return_address_of_0_among_zeros_is_not_the_outermost_frame() -> None:
+    """Some dumps have zeros instead of a stack's content."""
+    process = Process()
+    process.describe(0, 0x100, Cfa(SP_X86, 16), r16=PUSHED)
+    zeroed = process.unwind(CODE + 0x10, STACK + 0x100)
+    assert (pcs(zeroed), zeroed.end) == ([0x10], End.UNREADABLE)
+    assert zeroed.detail == f"the stack at {STACK + 0x108:#x} has only zeros"
+    process.words(STACK + 0xF8, CODE + 0x10)  # left by an earlier call: the stack has content
+    assert process.unwind(CODE + 0x10, STACK + 0x100).end is End.COMPLETE
+    process.words(STACK + 0xF8, 0)
+    process.words(STACK + 0xFF8, 1)  # at the end of the page
+    assert process.unwind(CODE + 0x10, STACK + 0x100).end is End.COMPLETE
+
+
+def test_a_return_address_of_0_below_another_is_not_the_outermost_frame() -> None:
+    """A function may overwrite it with zeros. The first function of a coroutine is at the end of a stack."""
+    process = Process()
+    process.code[0x14B:0x150] = CALL
+    process.describe(0, 0x100, Cfa(SP_X86, 16), r16=PUSHED)
+    process.words(STACK + 0x100, 1, 0, 1, CODE + 0x150)
+    found = process.unwind(CODE + 0x10, STACK + 0x100)
+    assert (found.end, found.detail) == (
+        End.NOT_CODE,
+        f"the return address is 0, and a return address follows at {STACK + 0x118:#x}",
+    )
+    process.words(STACK + 0x118, CODE + 0x151)  # follows no call
+    assert process.unwind(CODE + 0x10, STACK + 0x100).end is End.COMPLETE
+    process.words(STACK + 0x110 + 128 * 8, CODE + 0x150)  # too far above
+    assert process.unwind(CODE + 0x10, STACK + 0x100).end is End.COMPLETE
 
 
 def test_stacks_together_take_no_more_steps_than_memory_can_hold() -> None:

@@ -518,11 +518,9 @@ class Minidump(Closing):
         return without_overlaps(MemoryRange(start, data) for start, data in ranges if len(data))
 
     def _memory_ranges(self) -> Iterator[tuple[int, memoryview]]:
-        for start, size, offset in (*self._memory_rows, *self._memory_64_rows):
-            if start + size <= 1 << 64:
-                yield start, self.located(size, offset)
-        for _, _, _, _, _, start, size, offset, _, _ in self._thread_rows:
-            if start + size <= 1 << 64:
+        stacks = ((start, size, offset) for _, _, _, _, _, start, size, offset, _, _ in self._thread_rows)
+        for start, size, offset in (*self._memory_rows, *self._memory_64_rows, *stacks):
+            if offset and start + size <= 1 << 64:  # 0 is the header; interrupted writers leave such offsets
                 yield start, self.located(size, offset)
 
     @cached_property

@@ -363,9 +363,13 @@ class CoreCode:
 
     def is_generated(self, address: int) -> bool:
         index = self._index(address)
-        if index is None or self._modules.snapshot.file_of[index] is not None:
+        if index is None:
             return False
-        return self._mappings[index].kind is not Kind.VDSO
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+        if file is None:
+            return mapping.kind is not Kind.VDSO
+        # compilers such as Erlang's and .NET's write their code into a memfd
+        return mapping.kind is Kind.MEMFD and not file.build_id and self._modules.of_file(file, mapping).elf is None
 
     def read(self, address: int, size: int) -> bytes:
         """Return bytes of a mapped file by runtime address. Raises Unreadable."""
@@ -492,7 +496,7 @@ class CoreCode:
         if index is None:
             return f"{address:#x} is not in executable memory"
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
-        if file is None:
+        if file is None or self.is_generated(address):
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
         module = self._modules.of_file(file, mapping)
         return module.why or f"{mapping.path} has no call frame information for {address:#x}"

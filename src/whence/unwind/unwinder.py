@@ -15,9 +15,10 @@ The caller of a frame is found by the first of these that applies; the frame rec
 A return address is the byte after a call, which may belong to the next function: callers are looked up one byte before.
 Code that a signal interrupted is looked up at its exact address.
 
-A stack ends where CFI says so (the return address is undefined) or at a return address of 0. For any other end, the
-detail says what was missing. A caller's frame must be above its callee's, except across signal handlers, which may have
-their own stack, and where CFI switches to other memory at a return address. The number of frames is bounded.
+A stack ends where CFI says so (the return address is undefined) or at a return address of 0, unless its page has only
+zeros or another return address follows shortly above. For any other end, the detail says what was missing. A caller's
+frame must be above its callee's, except across signal handlers, which may have their own stack, and where CFI switches
+to other memory at a return address. The number of frames is bounded.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from whence._base.errors import DwarfError
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
+from whence.unwind.constants import Operation
 from whence.unwind.expressions import evaluate
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
 from whence.unwind.kernels.constants import DW_EH_PE_omit
-from whence.unwind.memory import Memory, Unreadable
+from whence.unwind.memory import PAGE, Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, FrameStep, StackFrame, Unwound
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ ENTRY_WORDS = 64  # of the stack, searched for a return address into a program's
 CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack, searched for a call of the frame's function; calls tried
 GENERATED_FRAMES = 1000  # frame records of generated code up to a file's code
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack, searched for a return address
+ABOVE_WORDS = 128  # above a return address of 0, searched for a return address
+RED_ZONE = 128  # bytes below the stack pointer that leaf functions of x86-64 use
 FRAME_WORDS = 256  # of the stack, searched for the return address of a frame whose size is known
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # a guess may replace these ends
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: start of a PLT stub: jmp *disp32(%rip)
@@ -231,21 +235,33 @@ class Unwinder:
     def is_on_other_stack(self, step: FrameStep, frame: StackFrame) -> bool:
         """Return True if CFI leads to other memory, and there to a return address.
 
-        Code that switches stacks does that, such as gcc's __morestack (-fsplit-stack).
+        Code that switches stacks does that, such as gcc's __morestack (-fsplit-stack). Stacks in one region count as
+        other memory if the CFA is read from memory, as in Wine's system calls.
         """
         if step.from_trampoline or step.found_by is not FoundBy.CFI:
             return False
         other = self.memory.region(step.cfa)
-        if other is None or other == self.memory.region(frame.sp) or not self.is_code(step.pc - 1):
+        if other is None or not self.is_code(step.pc - 1):
             return False
-        is_read = self._bytes(step.pc - 1, 1) is not None
+        if other == self.memory.region(frame.sp):
+            row = self.row_of(frame)
+            if row is None or row[0].cfa is None or Operation.DEREF not in (row[0].cfa.expression or b""):
+                return False
+        before = self._bytes(step.pc - 1, 1)
         return (
-            (is_read and self.follows_call(step.pc)) or self.returns_from_signal(step.pc) or self.ends_context(step.pc)
+            (before is not None and (self.follows_call(step.pc) or self.follows_syscall(step.pc)))
+            or self.returns_from_signal(step.pc)
+            or self.ends_context(step.pc)
         )
 
     def check(self, step: FrameStep, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise Ended unless the caller is in code and its frame is above its callee's."""
         if not step.pc and not step.from_trampoline and not frame.is_trampoline:
+            if self.is_zeroed(frame.sp, step.cfa):
+                raise Ended(End.UNREADABLE, f"the stack at {step.cfa - self.machine.word:#x} has only zeros")
+            slot = self.return_above(step.cfa)
+            if slot is not None:
+                raise Ended(End.NOT_CODE, f"the return address is 0, and a return address follows at {slot:#x}")
             raise Ended(End.COMPLETE)
         if not step.from_trampoline:
             if step.cfa < cfa_before or (step.cfa == cfa_before and not after_signal):
@@ -992,7 +1008,34 @@ class Unwinder:
             return True
         return any(before[-size] == GROUP_5 and before[1 - size] >> 3 & 7 == GROUP_5_CALL for size in (2, 3, 4, 6, 7))
 
+    def follows_syscall(self, pc: int) -> bool:
+        """Return True if a system call precedes `pc`: Wine handles those of Windows in a function of its own."""
+        call = self.machine.syscall
+        return call is not None and self._bytes(pc - len(call), len(call)) == call
+
     # reading
+
+    def return_above(self, cfa: int) -> int | None:
+        """Return where the first return address is shortly above the end of a frame, None without any.
+
+        A function without a caller, as the first of a coroutine, is at the end of its stack.
+        """
+        self.charge(ABOVE_WORDS // RULES_A_STEP)
+        bounds, word = self.memory.region(cfa), self.machine.word
+        if bounds is None:
+            return None
+        end = min(cfa + ABOVE_WORDS * word, bounds[1] - word + 1)
+        return next((address for address in range(cfa, end, word) if self.is_return(address)), None)
+
+    def is_zeroed(self, sp: int, cfa: int) -> bool:
+        """Return True if the page of a frame's end has only zeros, as in dumps without the content of a stack.
+
+        At most the red zone below the stack pointer is read.
+        """
+        page = cfa - 1 & -PAGE
+        start = max(page, sp - RED_ZONE)
+        content = self._bytes(start, page + PAGE - start) if cfa > sp else None
+        return content is not None and not any(content)
 
     def is_code(self, address: int) -> bool:
         page = address >> 12

@@ -370,8 +370,8 @@ class Walker:
         if not has_pc:
             return WALK_SPECIAL
         pc &= self.address_mask
-        if pc == 0:
-            return WALK_COMPLETE
+        if pc == 0:  # Python tells an end from a page of zeros
+            return WALK_COMPLETE if self.is_sample else WALK_SPECIAL
         if cfa < walk.cfa_before or (cfa == walk.cfa_before and not walk.after_signal) or (cfa == sp and pc == walk.pc):
             return WALK_SPECIAL
         if not self.is_code(pc):
