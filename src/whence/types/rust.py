@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whence.types.model import Field, Language, Type, TypeKind, Value, ValueKind
+from whence.types.model import Field, Language, Member, Type, TypeKind, Value, ValueKind
 from whence.types.parts import Part, Unfit, checked_count, find_member, run, size_of, text_at
 
 if TYPE_CHECKING:
@@ -97,14 +97,36 @@ def enumeration(part: Part, variants: Variants, depth: int) -> Value:
 
 
 def fat_pointer(part: Part, depth: int) -> Value:
-    pointer, length = part.member("data_ptr"), part.member("length").number()
-    target = pointer.type.plain.target
-    if part.type.plain.name.rstrip(">").endswith("str") or part.type.plain.name.startswith(TEXTS):
-        return text_at(part, pointer.number(), length, target)
-    return elements(part, run(part, target, pointer.number(), checked_count(length, part), depth + 1), length)
+    """Return the elements or the text that a pointer with a length points to."""
+    data, length = part.member("data_ptr"), part.member("length").number()
+    name, target, address = part.type.plain.name, data.type.plain.target, data.number()
+    for _ in range(STEPS):
+        tail = unsized_tail(target)
+        if tail is None:
+            break
+        if target.name in TEXT_TYPES:
+            name = target.name
+        address, target = address + (tail.offset or 0), tail.type
+    if name == C_TEXT:
+        return text_at(part, address, max(0, length - 1), target)  # `length` counts the zero
+    if name in TEXT_TYPES or name.rstrip(">").endswith("str") or name.startswith(TEXTS):
+        return text_at(part, address, length, target)
+    return elements(part, run(part, target, address, checked_count(length, part), depth + 1), length)
+
+
+def unsized_tail(type: Type, steps: int = STEPS) -> Member | None:
+    """Return the last member of a structure if it is unsized: its type is that of an element after the structure."""
+    plain = type.plain
+    members = plain.members if plain.kind is TypeKind.STRUCTURE and steps else ()
+    last = max(members, key=lambda member: member.offset or 0, default=None)
+    if last is None or (last.offset or 0) < (plain.size or 0):
+        return None
+    return last if last.type.plain.size or unsized_tail(last.type, steps - 1) else None
 
 
 TEXTS = ("alloc::boxed::Box<str", "alloc::rc::Rc<str", "alloc::sync::Arc<str")
+C_TEXT = "core::ffi::c_str::CStr"
+TEXT_TYPES = ("std::path::Path", "std::ffi::os_str::OsStr", C_TEXT)
 
 
 def elements(part: Part, values: Iterable[Value], count: int, brackets: str = "[]") -> Value:
@@ -244,14 +266,32 @@ def hash_set(part: Part, depth: int) -> Value:
     return elements(part, (slot.member("__0").value(depth + 1) for slot in slots), count, "{}")
 
 
-def tree_entries(part: Part) -> Iterator[tuple[Part, Part]]:
-    """Yield keys and values of a BTreeMap, in order."""
-    root = part.member("root")
-    variants = root.type.plain.variants
+def in_some(option: Part) -> Part:
+    """Return the content of an Option that is not None, or would be. Raises Unfit."""
+    variants = option.type.plain.variants
     some = None if variants is None else next((v for v in variants.variants if v.member.name == "Some"), None)
     if some is None:
-        raise Unfit("no root")
-    reference = Part(part.decoder, some.member.type, root.storage.part(some.member.offset or 0)).member("__0")
+        raise Unfit("not an Option")
+    return Part(option.decoder, some.member.type, option.storage.part(some.member.offset or 0)).member("__0")
+
+
+def linked_list(part: Part, depth: int) -> Value:
+    count, head = checked_count(part.member("len").number(), part), in_some(part.member("head"))
+    node = pointed(head)
+
+    def values() -> Iterator[Value]:
+        address = pointer(head)
+        for _ in range(count):
+            this = part.at(address, node)
+            yield this.member("element").value(depth + 1)
+            address = pointer(in_some(this.member("next")))
+
+    return elements(part, values(), count)
+
+
+def tree_entries(part: Part) -> Iterator[tuple[Part, Part]]:
+    """Yield keys and values of a BTreeMap, in order."""
+    reference = in_some(part.member("root"))
     height, node = reference.member("height").number(), pointer(reference.member("node"))
     if height > NODE_LEVELS:
         raise Unfit("a tree with many levels")
@@ -298,6 +338,8 @@ def tree_set(part: Part, depth: int) -> Value:
 def counted(part: Part, depth: int) -> Value:
     """Return what an Rc or an Arc points to."""
     box = part.member("ptr")
+    if box.has("pointer") and box.member("pointer").has("length"):
+        return fat_pointer(box.member("pointer"), depth)
     target = pointed(box)
     return part.at(pointer(box), target).member("data" if "ArcInner" in target.name else "value").value(depth + 1)
 
@@ -306,12 +348,36 @@ def cell(part: Part, depth: int) -> Value:
     return part.member("value", "value").value(depth + 1)
 
 
+def system_text(part: Part, depth: int) -> Value:
+    """Return the text of a PathBuf, an OsString or a CString."""
+    for _ in range(STEPS):
+        if not part.has("inner"):
+            break
+        part = part.member("inner")
+    if part.has("data_ptr"):
+        data, length = part.member("data_ptr"), part.member("length").number()
+        return text_at(part, data.number(), max(0, length - 1), data.type.plain.target)  # `length` counts the zero
+    return text_at(part, pointer(inner(part, "ptr")), part.member("len").number(), parameter(part.type, "T"))
+
+
+def atomic(part: Part, depth: int) -> Value:
+    number = part.member("v", "value")
+    return (number.member("__0") if number.has("__0") else number).value(depth + 1)
+
+
+def heap(part: Part, depth: int) -> Value:
+    return part.member("data").value(depth)
+
+
 def mutex(part: Part, depth: int) -> Value:
+    """Return a Mutex or an RwLock by what it protects."""
     value = part.member("data", "value").value(depth + 1)
     text = f"{last_segment(part.type.plain.name)} {{data: {value.text}}}"
     return Value(ValueKind.STRUCTURE, part.type.name, text, fields=(Field("data", value),))
 
 
+ATOMICS = ("", "Bool", "Ptr", *(f"{sign}{bits}" for sign in "IU" for bits in (8, 16, 32, 64, "size")))
+LOCKS = ("poison::mutex::Mutex", "mutex::Mutex", "poison::rwlock::RwLock", "rwlock::RwLock")
 SHOWN: dict[str, Show] = {
     "alloc::string::String": string,
     "alloc::vec::Vec": vector,
@@ -325,5 +391,9 @@ SHOWN: dict[str, Show] = {
     "alloc::sync::Arc": counted,
     "core::cell::Cell": cell,
     "core::cell::RefCell": cell,
-    **dict.fromkeys(("std::sync::poison::mutex::Mutex", "std::sync::mutex::Mutex"), mutex),
+    "alloc::collections::binary_heap::BinaryHeap": heap,
+    "alloc::collections::linked_list::LinkedList": linked_list,
+    **dict.fromkeys(("std::path::PathBuf", "std::ffi::os_str::OsString", "alloc::ffi::c_str::CString"), system_text),
+    **dict.fromkeys((f"core::sync::atomic::Atomic{kind}" for kind in ATOMICS), atomic),
+    **dict.fromkeys((f"std::sync::{name}" for name in LOCKS), mutex),
 }

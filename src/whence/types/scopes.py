@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_VARIABLES = 1 << 12  # of a function at an address
 MOST_BLOCKS = 1 << 12  # lexical blocks that are read of a function
-BLOCK_DEPTH = 64
+BLOCK_DEPTH = 256  # of lexical blocks; Rust has one for each `let`
 MOST_CALLS = 1 << 16  # call sites of a function
 FUNCTIONS_KEPT = 1024
 PLANS_KEPT = 1 << 16

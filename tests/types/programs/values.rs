@@ -1,7 +1,10 @@
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::ffi::{CStr, CString, OsString};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, RwLock};
 
 #[derive(Clone, Copy)]
 enum Colour {
@@ -67,6 +70,19 @@ fn depth(number: i32, text: &str, slice: &[u16], point: &Point) -> i32 {
     let mut tree = BTreeMap::new();
     tree.insert(1, "one");
     tree.insert(2, "two");
+    let path = PathBuf::from("/a/é");
+    let borrowed_path = Path::new("/b");
+    let system_text = OsString::from("os");
+    let c_text = CString::new("c text").unwrap();
+    let borrowed_c_text: &CStr = &c_text;
+    let shared_text: Arc<str> = "shared".into();
+    let shared_numbers: Rc<[u16]> = vec![9, 8].into();
+    let units = [(), ()];
+    let unit_slice: &[()] = &units;
+    let lock = RwLock::new(6);
+    let number_of_threads = AtomicUsize::new(77);
+    let linked: LinkedList<i32> = [1, 2, 3].into();
+    let largest_first: BinaryHeap<i32> = vec![3, 1, 2].into();
     let colour = Colour::Green;
     let red = Colour::Red;
     let pair = Pair(1, 2.5);
@@ -81,6 +97,8 @@ fn depth(number: i32, text: &str, slice: &[u16], point: &Point) -> i32 {
         + (slice.len() + text.len() + owned.len() + empty.len()) as i32 + small as i32 + large as i32 + real as i32;
     let _ = (&unit, &nothing, &some, &none, &some_text, &no_text, &some_ref, &good, &bad, pointer, flag, letter);
     let _ = (pair.1, boxed.y, tuple.1, tuple.2);
+    let _ = (&path, borrowed_path, &system_text, borrowed_c_text, &shared_text, &shared_numbers, unit_slice, &lock);
+    let _ = (&number_of_threads, &linked, &largest_first);
     if sum != -1 {
         std::process::abort();
     }
