@@ -342,6 +342,7 @@ GO = {
     "words": '[]string = {"a", "bc"}',
     "value": '{x = 3, y = 4, name = "p"}',
     "lookup": 'map[string]int = {["k"] = 5}',
+    "moved": '{x = 5, y = 6, name = "moved"}',
     "none": "map[string]int nil",
     "any1": "interface {}(int) 42",
     "any2": 'interface {}(string) "boxed"',

@@ -58,6 +58,7 @@ GO_TYPE_TAGS = frozenset({
 CHECKED_EVERY = 16  # variables, after which the work done is compared with its limit
 EXPRESSIONS = 256  # that one variable needs: its location, bounds, values in callers
 TAIL_CALLS = 16  # functions that are followed along tail calls
+ON_HEAP = "&"  # begins the name of a pointer to a variable of Go that escapes to the heap
 FUNCTION_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 CALL_VALUES = (constants.DW_AT_call_value, constants.DW_AT_GNU_call_site_value)
 CALL_TARGETS = (constants.DW_AT_call_target, constants.DW_AT_GNU_call_site_target)
@@ -271,7 +272,12 @@ class FrameContext:
             if self.process.decoder.budget.left < 0 or (index % CHECKED_EVERY == 0 and self.file.is_exhausted):
                 return
             plan = self.unit.plan(declared, self.vaddr)
-            yield Variable(declared.name, plan.type.name, self.value_of(plan), declared.is_argument, declared.line)
+            name, of = declared.name, plan.type
+            if name.startswith(ON_HEAP) and of.plain.language is Language.GO and of.plain.kind is TypeKind.POINTER:
+                name, of, value = name.removeprefix(ON_HEAP), of.plain.target, self.value_on_heap(plan)
+            else:
+                value = self.value_of(plan)
+            yield Variable(name, of.name, value, declared.is_argument, declared.line)
 
     def value_of(self, plan: Plan) -> Value:
         """Return the value of a variable."""
@@ -286,6 +292,16 @@ class FrameContext:
         except NoValue as error:
             return decoder.missing(plan.type, str(error))
         return decoder.decode(plan.type, storage, self)
+
+    def value_on_heap(self, plan: Plan) -> Value:
+        """Return the value of a variable of Go that outlives its function, by the pointer to it."""
+        decoder, target = self.process.decoder, plan.type.plain.target
+        self.process.expressions_left = EXPRESSIONS
+        try:
+            address = decoder.number(self.storage_of(plan), self.bits // 8)
+        except NoValue as error:
+            return decoder.missing(target, str(error))
+        return decoder.decode(target, Storage.at(self.memory, address), self)
 
     def storage_of(self, plan: Plan) -> Storage:
         """Return where a variable is. Raises NoValue."""

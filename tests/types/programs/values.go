@@ -23,6 +23,8 @@ const (
 	green
 )
 
+var kept *point
+
 //go:noinline
 func depth(number int, text string, slice []int, p *point) int {
 	flag := true
@@ -54,6 +56,8 @@ func depth(number int, text string, slice []int, p *point) int {
 	structs := []point{{1, 2, "one"}, {3, 4, "two"}}
 	pointers := []*point{p, nil}
 	nested := map[string][]int{"a": {1, 2}}
+	moved := point{5, 6, "moved"}
+	kept = &moved
 	sum := function(1) + speaks.speak() + len(words) + int(array[3]) + value.y + lookup["k"] + len(many) + len(none)
 	sum += len(text) + len(slice) + len(empty) + len(nothing) + int(letter) + int(small) + int(real) + int(single)
 	sum += int(c) + len(structs) + len(pointers) + len(nested) + int(imag(imaginary)) + len(channel)
