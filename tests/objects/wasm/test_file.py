@@ -164,6 +164,24 @@ def test_ranges_of_a_dropped_unit_do_not_wrap_around_to_other_code(tmp_path: Pat
     assert names_at(path, 4) == ["named"]
 
 
+def test_an_inlined_call_whose_end_was_lost_extends_to_the_end_of_its_caller(tmp_path: Path) -> None:
+    debug = Debug(4, address_size=4)
+    inner = function("inner", 0, 0)
+    call = [
+        (d.DW_AT_abstract_origin, d.DW_FORM_ref4, inner),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 4),
+        (d.DW_AT_high_pc, d.DW_FORM_data4, 2**32 - 4),  # as binaryen writes 0 - low_pc
+    ]
+    outer = function("outer", 2, 6, Die(d.DW_TAG_inlined_subroutine, call))
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "a.c")], [inner, outer]))
+    path = tmp_path / "a.wasm"
+    sections = (custom(f".debug_{title}", data) for title, data in debug.contents().items())
+    path.write_bytes(module(*sections))
+    assert [names_at(path, vaddr) for vaddr in (3, 4, 7)] == [["outer"], ["inner", "outer"], ["inner", "outer"]]
+    with whence.open(path) as binary:
+        assert [len(frames) for frames in binary.lookup_many(range(12))][2:] == [1, 1, *[2] * 4, *[0] * 4]
+
+
 def test_truncations_flipped_bits_and_mutations_raise_only_errors_of_whence() -> None:
     data = small()
     damage(WasmFile.from_bytes, data, bits=len(data) * 8)

@@ -70,6 +70,7 @@ cdef class ScopeReader:
     cdef void _count_scopes(self) noexcept nogil
     cdef int _emit(self, Node* node, unsigned long long start, unsigned long long end) noexcept nogil
     cdef int _collect_spans(self, const unsigned long long* unit) noexcept nogil
+    cdef unsigned long long _end_around(self, Py_ssize_t index, unsigned long long vaddr) noexcept nogil
     cdef void _mark_requested(self) noexcept nogil
     cdef bint _group_by_function(self) noexcept nogil
     cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

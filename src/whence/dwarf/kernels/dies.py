@@ -349,8 +349,11 @@ class ScopeReader:
                         high = address_of(file, unit, node.high, node.high_form, cython.address(ok))
                 else:
                     high += low
-                low &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
-                high &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+                most: u64 = largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+                low &= most
+                if node.parent and high == most + 1 and high > low:  # binaryen has lost the end of the call
+                    high = self._end_around(node.parent - 1, low)
+                high &= most
                 if ok and is_code(file, low):
                     fault = add_span(cython.address(self.spans), low, high, cython.cast(cython.uint, i))
             elif node.has & N_RANGES:
@@ -362,6 +365,16 @@ class ScopeReader:
                 first_fault = fault
                 self.nodes.fault_offset = node.key
         return first_fault
+
+    def _end_around(self, index, vaddr):
+        """Return the end of the span with a vaddr of a node whose spans are collected; 0 without such a span."""
+        step: cython.uint
+        node = cython.address(self.nodes.items[index])
+        for step in range(node.spans):
+            span = cython.address(self.spans.items[node.first + step])
+            if span.start <= vaddr < span.end:
+                return span.end
+        return 0
 
     def _mark_requested(self):
         """Mark the nodes that contain any of the requested vaddrs, and the nodes around them."""
