@@ -13,6 +13,7 @@ import pytest
 
 from tests.forge.elf import Section, Symbol, forge
 from whence._base.model import Source
+from whence._base.window import ByteOrder
 from whence.objects.elf import ElfFile, functions
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.plt import stubs
@@ -30,6 +31,7 @@ BUILDS = {
     "gcc-cet": ["gcc", "-fcf-protection", "-Wl,-z,ibtplt"],
     "gcc-no-plt": ["gcc", "-fno-plt"],
     "lld-x86-64": [*ZIG, "-target", "x86_64-linux"],
+    "lld-i386": [*ZIG, "-target", "x86-linux"],
     "lld-aarch64": [*ZIG, "-target", "aarch64-linux"],
 }
 
@@ -102,3 +104,50 @@ def test_a_stub_whose_slot_no_relocation_fills_has_no_name() -> None:
         dynamic_symbols=[Symbol("puts", section=0)],
     )
     assert stubs(ElfFile.from_bytes(data)) == []
+
+
+MACHINE_STUBS = {  # machine: bits, vaddr of .plt, its bytes with a header, relocations, and the stubs
+    "arm": (
+        32, constants.EM_ARM, 0x85254,
+        "0ce0bee5 01c68fe2 8aca8ce2 a8fdbce5 7847fde7 01c68fe2 8aca8ce2 a0fdbce5",
+        (22, (0x210008, 0x210010)), [(0x85258, 12), (0x85264, 16)],
+    ),
+    "i386": (
+        32, constants.EM_386, 0x1000,
+        "ffb304000000 ffa308000000 00000000" "ffa30c000000 6800000000 e9e0ffffff" "ff2510400000 6808000000 e9d0ffffff",
+        (7, (0x400C, 0x4010)), [(0x1010, 16), (0x1020, 16)],
+    ),
+    "riscv": (
+        64, constants.EM_RISCV, 0xC1F20,
+        "174e2400 033e0e0e 67030e00 13000000" "174e2400 033e8e0d 67030e00 13000000",
+        (5, (0x306000, 0x306008)), [(0xC1F20, 16), (0xC1F30, 16)],
+    ),
+    "s390x": (
+        64, constants.EM_S390, 0xB6EB0,
+        "c010001788a8 e31010000004 07f1 0d10 e310100c0014 c0f4ffffffe5 00000000"
+        "c0100017889c e31010000004 07f1 0d10 e310100c0014 c0f4ffffffe5 0000000c",
+        (11, (0x3A8000, 0x3A8008)), [(0xB6EB0, 32), (0xB6ED0, 32)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MACHINE_STUBS)
+def test_stubs_of_other_machines_are_decoded(name: str) -> None:
+    bits, machine, vaddr, code, (kind, slots), expected = MACHINE_STUBS[name]
+    order: ByteOrder = "big" if name == "s390x" else "little"
+    pack = struct.Struct((">" if order == "big" else "<") + ("QQq" if bits == 64 else "II")).pack
+    rows = [
+        pack(slot, symbol << 32 | kind, 0) if bits == 64 else pack(slot, symbol << 8 | kind)
+        for symbol, slot in enumerate(slots, 1)
+    ]
+    data = forge(
+        [
+            Section(".plt", bytes.fromhex(code), flags=6, vaddr=vaddr, align=16, entry_size=16),
+            Section(".got.plt", bytes(0x20), flags=3, vaddr=0x4000),
+            Section(".rela.plt" if bits == 64 else ".rel.plt", b"".join(rows), constants.SHT_RELA),
+        ],
+        dynamic_symbols=[Symbol("puts", section=0), Symbol("exit", section=0)],
+        machine=machine, bits=bits, order=order,
+    )  # fmt: skip
+    names = (b"puts", b"exit")
+    assert stubs(ElfFile.from_bytes(data)) == [(*at, name) for at, name in zip(expected, names, strict=True)]

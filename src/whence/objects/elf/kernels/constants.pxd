@@ -143,6 +143,8 @@ cpdef enum:  # types of relocations, by machine
     R_X86_64_PC64 = 24
     R_386_32 = 1
     R_386_PC32 = 2
+    R_386_GLOB_DAT = 6
+    R_386_JMP_SLOT = 7
     R_386_TLS_LDO_32 = 32
     R_AARCH64_ABS64 = 257
     R_AARCH64_ABS32 = 258
@@ -153,9 +155,13 @@ cpdef enum:  # types of relocations, by machine
     R_AARCH64_JUMP_SLOT = 1026
     R_ARM_ABS32 = 2
     R_ARM_REL32 = 3
+    R_ARM_GLOB_DAT = 21
+    R_ARM_JUMP_SLOT = 22
     R_ARM_TLS_LDO32 = 106
     R_390_32 = 4
     R_390_PC32 = 5
+    R_390_GLOB_DAT = 10
+    R_390_JMP_SLOT = 11
     R_390_64 = 22
     R_390_PC64 = 23
     R_390_TLS_LDO32 = 52
@@ -174,6 +180,7 @@ cpdef enum:  # types of relocations, by machine
     R_MIPS_TLS_DTPREL64 = 41
     R_RISCV_32 = 1
     R_RISCV_64 = 2
+    R_RISCV_JUMP_SLOT = 5
     R_RISCV_TLS_DTPREL32 = 8
     R_RISCV_TLS_DTPREL64 = 9
     R_RISCV_ADD8 = 33
