@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.hostile.bounds import bounded
 from whence.filter import FORMS, LogFilter, Places
 from whence.filter.forms import ANY_ADDRESS
+from whence.filter.kernels.needles import Needles
 from whence.filter.naming import MAX_LINE
 
 WORDS = (
@@ -90,3 +91,27 @@ def test_a_part_of_a_module_takes_the_place_of_what_lay_there_before(parts: list
     }
     assert told == expected
     assert [one[0] for one in places._ranges] == places._range_starts == sorted(places._range_starts)
+
+
+class CountedNeedles:
+    """Needles that count the bytes in which they are searched for."""
+
+    def __init__(self, needles: Needles) -> None:
+        self._needles = needles
+        self.searched = 0
+
+    def lines(self, text: bytes, active: int) -> object:
+        self.searched += len(text)
+        return self._needles.lines(text, active)
+
+
+def test_a_log_of_many_reports_is_searched_a_few_times() -> None:
+    """The rest of a block was searched again after each report in it."""
+    report = b"WARNING: ThreadSanitizer: data race\n    #0 <null> <null> (app+0x1234)\n" * 8 + b"==================\n"
+    text = report * 2000
+    with Places() as places:
+        log = LogFilter(places)
+        counted = CountedNeedles(log._forms.needles)
+        log._forms.needles = counted
+        assert log.feed(text) + log.finish() == text
+    assert counted.searched < 4 * len(text)

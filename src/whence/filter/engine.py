@@ -12,6 +12,8 @@ from whence.filter.naming import KERNEL_OFFSET, MAX_LINE, LineNamer
 from whence.filter.places import Places
 from whence.filter.reports import HeldReport
 
+PIECE = 1 << 15  # bytes scanned at once
+FIRST_PIECE = 1 << 9  # after a report; what follows the next one in a piece is scanned again
 KERNEL_OFFSET_LINE = 64  # bytes of the longest text that KERNEL_OFFSET matches
 
 
@@ -43,6 +45,7 @@ class LogFilter:
         self._tail = b""  # the last line, until its end was read
         self._endless = False  # True inside a line longer than MAX_LINE
         self._report: HeldReport | None = None
+        self._piece = PIECE
 
     def feed(self, block: bytes) -> bytes:
         """Filter a block of any size; return all complete lines that are not held back."""
@@ -71,17 +74,21 @@ class LogFilter:
 
     def _lines(self, text: bytes) -> bytes:
         out: list[bytes] = []
-        while text:
+        start = 0
+        while start < len(text):
+            piece = text[start : text.find(b"\n", start + self._piece) + 1 or len(text)]
+            self._piece = min(2 * self._piece, PIECE)
             if self._report is None:
-                text = self._scan(text, out)
+                start += self._scan(piece, out)
             else:
-                text = text[self._report.add(text) :]
+                start += self._report.add(piece)
                 if self._report.complete:
                     out.append(self._release())
+                    self._piece = FIRST_PIECE
         return b"".join(out)
 
-    def _scan(self, text: bytes, out: list[bytes]) -> bytes:
-        """Name lines up to the start of a report; return the text from there."""
+    def _scan(self, text: bytes, out: list[bytes]) -> int:
+        """Name lines up to the start of a report; return the number of bytes before it."""
         lines = self._forms.needles.lines(text, self._namer.active).numbers()
         for index in range(0, len(lines), 3):
             if bits := lines[index + 2] & self._report_bits:
@@ -92,9 +99,9 @@ class LogFilter:
                 if kind.titles or kind.json:
                     self._places.forget()
                     self._namer.forget_answers()
-                return text[start:]
+                return int(start)
         out.append(self._namer.name(text, lines))
-        return b""
+        return len(text)
 
     def _frames_at(self, image: apple.Image, offset: int, back: int) -> Frames:
         return self._places.in_module(image.path or image.name, image.uuid, offset, Holds.FROM_START, back)
@@ -104,8 +111,7 @@ class LogFilter:
         report, self._report = self._report, None
         if report is None:
             return b""
-        if report.program:
-            self._places.add_program(report.program)
+        if report.program and self._places.add_program(report.program):
             self._namer.forget_answers()
         if report.is_json:
             return apple.named_report(report.text, self._frames_at)

@@ -136,12 +136,17 @@ class Places(Closing):
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
 
-    def add_program(self, path: str, build_id: str = "") -> None:
-        """Add the path or the build-id of a file that frames of the log name without a folder."""
+    def add_program(self, path: str, build_id: str = "") -> bool:
+        """Add the path or the build-id of a file that frames of the log name without a folder.
+
+        Return True if it was unknown.
+        """
         name = os.path.basename(path)
         if len(self._programs) < MAX_MODULES:
             old_path, old_id = self._programs.get(name, ("", ""))
             self._programs[name] = path if "/" in path else old_path, build_id or old_id
+            return self._programs[name] != (old_path, old_id)
+        return False
 
     @property
     def knows_addresses(self) -> bool:
