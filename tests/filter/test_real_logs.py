@@ -305,8 +305,8 @@ def go() -> Log:
     )
 
 
-def valgrind() -> Log:
-    program = built(FAULTS, "gcc", "-no-pie")
+def valgrind(flag: str) -> Log:
+    program = built(FAULTS, "gcc", flag)
     shown = stripped(program)
     text = printed(tool("valgrind"), shown).replace(bytes(shown), bytes(program))
     return Log(text, (("main", 9), ("main", 10)))
@@ -344,7 +344,8 @@ LOGS: dict[str, Callable[[], Log]] = {
     "Boost.Stacktrace": boost,
     "Rust": rust,
     "Go": go,
-    "valgrind": valgrind,
+    "valgrind": functools.partial(valgrind, "-no-pie"),
+    "valgrind, PIE": functools.partial(valgrind, "-pie"),
     "gdb": gdb,
 }
 

@@ -175,14 +175,23 @@ def test_names_that_a_log_has_already_are_not_repeated(library: Path) -> None:
     assert filtered(line) == line
 
 
+@pytest.mark.parametrize("before", [b"", b"Nov 22 04:56:14 host app[123]: ", b"app-1  | "])
 @pytest.mark.parametrize(
-    "title", [b"redis-server *:7777", b"postgres: u d [local] SELECT", b"postgres: 15/main: u d 127.0.0.1(5432) idle"]
+    "title",
+    [
+        b"redis-server *:7777",
+        b"redis-server 127.0.0.1:6379 [cluster]",
+        b"postgres: u d [local] SELECT",
+        b"postgres: 15/main: u d 127.0.0.1(5432) idle",
+    ],
 )
-def test_a_title_in_place_of_a_path_is_named_by_its_first_word(title: bytes, tmp_path: Path) -> None:
+def test_a_title_in_place_of_a_path_is_named_by_its_first_word(title: bytes, before: bytes, tmp_path: Path) -> None:
     program = tmp_path / re.split(rb"[ :]", title)[0].decode()
     program.symlink_to(compiled("-no-pie"))
     start, size = place_of(program, "sum")
-    text = b"\t%s(+0x%x) [0x55d0e0a01162]\n%s(sum+0x%x)[0x55d0e0a01162]\n" % (title, start + size, title, size)
+    text = b"%s\t%s(+0x%x) [0x55d0e0a01162]\n%s%s(sum+0x%x)[0x55d0e0a01162]\n" % (
+        before, title, start + size, before, title, size,
+    )  # fmt: skip
     assert filtered(text, program).count(b"] in sum at ") == 2
     assert filtered(text, compiled()) == text
     prose = b"crash in %s(+0x%x) [0x55d0e0a01162]\n" % (program.name.encode(), start + size)

@@ -72,6 +72,7 @@ class Form(NamedTuple):
     module: bytes = b""
     innermost: bool = False  # one line, of the innermost frame
     lines_only: bool = False  # the text has names: only frames with a file are written
+    programs: range | None = None  # where its tool loads programs that are position-independent: at the start
     intercepts: bool = False  # its tools name an interceptor after the function that it replaces
 
 
@@ -85,7 +86,7 @@ MODULE_PATH = r"[^\n#+]*+(?>(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*)"
 
 # The first word of the title that a process gave itself in place of its path, and the words up to the last one:
 # `redis-server *:6379(+0x..)`, `postgres: user db 127.0.0.1(5432) idle(+0x..)`.
-TITLE = r"(?:BOL[ \t]*+(?P<title>[a-z][\w.+-]{0,63}+):?+ (?:[^\n(]{0,255}(?:\(\d{1,5}\)[^\n(]{0,63})? )?)?"
+TITLE = r"(?:BOL[ \t]*+(?P<title>[a-z][\w.+-]{0,63}+):?+ (?! ?\|)(?:[^\n(]{0,255}(?:\(\d{1,5}\)[^\n(]{0,63})?[ \[])?)?"
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
@@ -273,7 +274,7 @@ FORMS = (
         "glibc, loaded where it was linked",
         _needles(b"%/[0x%x]", b"%/()%~[0x%x]", files=(b"%w[0x%x]", b"()%~[0x%x]")),
         _pattern(
-            r"WORD_STARTS(?<! > )(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*)):?+"
+            r"WORD_STARTS(?<! > )(?P<module>[^\s(\[\":\x1b]{1,4096}+(?>(?::[^\s(\[\":\x1b]{1,4096}+)*))(?<!\)):?+"
             r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
         ),
         Holds.VADDR,
@@ -440,6 +441,7 @@ FORMS = (
         Back.EXACT,
         b"==7271==    by 0xVADDR: ??? (in MODULE)",
         b"{head}{function} ({location})",
+        programs=range(0x108000, 0x4000000),  # libraries follow
     ),
     Form(
         "crash report of macOS",

@@ -402,7 +402,7 @@ class LineNamer:
             address -= int(groups["base"], 16)
         module = self._module(form, groups)
         if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
-            return self._places.at_runtime(address, module, back)
+            return self._places.at_runtime(address, module, back, form.programs)
         if groups.get("placed") and int(groups["placed"], 16) == address:
             return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")

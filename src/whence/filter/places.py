@@ -43,6 +43,7 @@ MAX_FILES = 64  # open files that the log names
 MAX_MODULES = 1 << 14  # modules, ranges and reasons that are stored
 MAX_CANDIDATES = 16  # functions with the same name that are compared
 PAGE = 4096
+LIBRARIES_OF_VALGRIND = 0x4000000  # where the first of them is loaded
 LONGEST_CALL = 7  # bytes of an x86-64 call, without prefixes
 CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0,5})\Z", re.DOTALL)
 LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
@@ -271,9 +272,14 @@ class Places(Closing):
             return self._unnamed(Reason.NO_FILE, f"build-id {prefix}...{count}")
         return self.in_module("", build_ids[0], frame.address, Holds.VADDR, back)
 
-    def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
-        """Return the frames of a runtime address, whose module a log may name; () with the reason counted."""
-        return self._cached((address, module, back), lambda: self._at_runtime(address, module, back))
+    def at_runtime(self, address: int, module: str = "", back: int = 0, programs: range | None = None) -> Frames:
+        """Return the frames of a runtime address, whose module a log may name; () with the reason counted.
+
+        `programs` is where programs that are position-independent are loaded, at its start, and no libraries.
+        """
+        return self._cached(
+            (address, module, back, programs), lambda: self._at_runtime(address, module, back, programs)
+        )
 
     def in_function(self, query: FunctionQuery) -> Frames:
         """Return the frames of an address in a function; () with the reason counted.
@@ -324,7 +330,7 @@ class Places(Closing):
             self.reasons[reason, module] += 1
         return ()
 
-    def _at_runtime(self, address: int, module: str, back: int) -> Frames:
+    def _at_runtime(self, address: int, module: str, back: int, programs: range | None) -> Frames:
         before = address - back
         if self._runtime is not None:
             answer = self._runtime(before)
@@ -350,6 +356,8 @@ class Places(Closing):
                 return self._unnamed(failure.reason, module)
             if fixed(binary):
                 return self._frames(binary, address, module, back)
+            if programs and before in programs and self._covers(binary, before - programs.start):
+                return self._frames(binary, address - programs.start, module, back)
             return self._unnamed(Reason.NOT_PLACED, module)
         if len(self._given) == 1:
             path, binary = self._given[0]
