@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,14 @@ import pytest
 import whence
 from tests.helpers.live import until
 from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
+from tests.helpers.programs import compiled
 from tests.helpers.schemas import conforms
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
 from whence.server.access import make_token
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
+from whence.stack_token import token_of
 from whence.store import Store
 
 MISSING = "ab" * 20
@@ -245,6 +248,30 @@ def test_instructions_have_their_frames_if_these_are_requested(client: TestClien
         for offset, _, chain in answer["instructions"]:
             frames = binary.lookup(files.vaddr + offset)
             assert answer["chains"][chain] == [[one.function, one.file, one.line] for one in reversed(frames)]
+
+
+def test_names_that_are_not_utf_8_are_escaped_in_json(client: TestClient, tmp_path: Path) -> None:
+    pytest.importorskip("capstone")
+    program = tmp_path / "program"
+    shutil.copy(compiled(), program)
+    content = program.read_bytes()
+    program.write_bytes(content.replace(b"program.c\0", b"progr\xe4m.c\0"))
+    assert program.read_bytes() != content
+    with Store(tmp_path / "own") as store, whence.open(program) as binary:
+        store.add(program)
+        ((function, *_),) = binary.parts("sum")
+        build_id = binary.build_id
+    asked = {"debugId": debug_id(build_id), "startAddress": hex(function.vaddr), "size": "0x8", "frames": True}
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "own")))) as own:
+        answer = own.post("/asm/v1", json=asked)
+        assert answer.status_code == 200, answer.text
+        assert r"progr\udce4m.c" in answer.text
+        token = token_of([(build_id, function.vaddr)])
+        for accept, name in (("application/json", r"\udce4m.c"), ("text/plain", r"\xe4m.c"), ("text/html", r"\xe4m.c")):
+            answer = own.get(f"/stack/{token}", headers={"Accept": accept})
+            assert (answer.status_code, name in answer.text) == (200, True), answer.text
+    answer = client.post("/asm/v1", content=rb'{"debugId":"\ud800","startAddress":"0x1","size":"0x1"}')
+    assert answer.json() == {"error": "the store has no file with the debug id \ud800"}
 
 
 def test_instructions_are_those_of_the_executable(client: TestClient, files: Files) -> None:

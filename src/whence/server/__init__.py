@@ -20,6 +20,7 @@
     naming.py           /symbolize, /profile, OTLP
     stacks.py           /stack: stack tokens
     arrow.py            Arrow streams, checked before pyarrow reads them
+    responses.py        JSON in responses
     answers.py          a cache of lines of /symbolize
     misses.py           requests for missing build-ids, recorded in the store
     upstream.py         other debuginfod servers, asked for what the store lacks

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from whence._base.errors import WhenceError
@@ -22,6 +22,7 @@ from whence._base.lru import Lru
 from whence.objects.opening import open_object
 from whence.server.bodies import Refusal
 from whence.server.globs import compiled
+from whence.server.responses import JsonResponse
 from whence.store import Content
 from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, is_id
 
@@ -105,7 +106,7 @@ class DebuginfodEndpoints:
         key, value = request.query_params.get("key", ""), request.query_params.get("value", "")
         if key not in ("file", "glob", "buildid") or not value:
             raise Refusal(400, "the query needs key=file, key=glob or key=buildid, and a value")
-        return JSONResponse(await run_in_threadpool(self._metadata, key, value))
+        return JsonResponse(await run_in_threadpool(self._metadata, key, value))
 
     def _metadata(self, key: str, value: str) -> dict[str, object]:
         if key == "file":

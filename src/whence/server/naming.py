@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from whence._base.errors import WhenceError
 from whence._base.reasons import Missing, Reason
@@ -15,6 +15,7 @@ from whence.locate.identity import comparable
 from whence.profiles.formats import written
 from whence.server.bodies import AnswerBudget, Refusal, body_of, count_profile_values, media_type_of, storage_refusal
 from whence.server.deadlines import check_deadline
+from whence.server.responses import JsonResponse
 from whence.server.settings import FORWARD, PROFILE, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
@@ -210,7 +211,7 @@ class NamingEndpoints:
     async def limits(self, request: Request) -> Response:
         """Return the limits of the server."""
         self._server.count(request, "limits")
-        return JSONResponse(self._server.settings.limits.as_json())
+        return JsonResponse(self._server.settings.limits.as_json())
 
 
 MEDIA = {

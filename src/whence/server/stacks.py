@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from whence import stack_token
 from whence._base.errors import WhenceError, plain, without_file
@@ -13,6 +13,7 @@ from whence._base.reasons import Missing, Reason
 from whence.server.bodies import Refusal
 from whence.server.naming import as_json
 from whence.server.page import html, render
+from whence.server.responses import JsonResponse
 from whence.server.settings import SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
@@ -62,7 +63,7 @@ class StackEndpoints:
         if TEXT in accept:
             lines = [f"#{index:<2} {line}" for index, answer in enumerate(answers) for line in answer.lines]
             return PlainTextResponse("\n".join(lines) + "\n")
-        return JSONResponse({"frames": [as_object(answer) for answer in answers]})
+        return JsonResponse({"frames": [as_object(answer) for answer in answers]})
 
     def _named(self, token: StackToken) -> list[TokenAnswer]:
         """Return the answer to each address, in order."""

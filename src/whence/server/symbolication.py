@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.reasons import Missing
@@ -26,6 +26,7 @@ from whence.objects.machines import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, machi
 from whence.objects.opening import open_object
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
+from whence.server.responses import JsonResponse
 from whence.server.settings import SYMBOLIZE
 from whence.server.state import upstream_headers
 from whence.store.names import DEBUGINFO, EXECUTABLE
@@ -215,7 +216,7 @@ class SymbolicationEndpoints:
         self._server.count(request, "source")
         limits = self._server.settings.limits
         body = await body_of(request, limits.json_bytes, limits.body_seconds)
-        return JSONResponse(await self._server.run(SYMBOLIZE, self._source, body, upstream_headers(request)))
+        return JsonResponse(await self._server.run(SYMBOLIZE, self._source, body, upstream_headers(request)))
 
     def _source(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
         with self._server.json_values.part() as part:
@@ -284,20 +285,20 @@ class SymbolicationEndpoints:
         debug_id, start, size = texts[0], int(texts[1], 16), int(texts[2], 16)
         build_id = self._build_id(debug_id)
         if not build_id:
-            return JSONResponse({"error": f"the store has no file with the debug id {debug_id[:40]}"})
+            return JsonResponse({"error": f"the store has no file with the debug id {debug_id[:40]}"})
         try:
             with self._server.opened(build_id) as opened:
                 if isinstance(opened, Missing):
-                    return JSONResponse({"error": str(opened)})
+                    return JsonResponse({"error": str(opened)})
                 vaddr = self.base_of(opened, build_id) + start
                 if query.get("continueUntilFunctionEnd") is True:
                     size = max([size, *(part.end - vaddr for part in function_at(opened, vaddr))])
                 answer = self._instructions(build_id, start, vaddr, min(size, CODE_BYTES))
                 if query.get("frames") is True and "instructions" in answer:
                     add_chains(answer, opened, vaddr)
-            return JSONResponse(answer)
+            return JsonResponse(answer)
         except (WhenceError, OSError, ImportError) as error:
-            return JSONResponse({"error": str(error)})
+            return JsonResponse({"error": str(error)})
 
     def _instructions(self, build_id: str, start: int, vaddr: int, size: int) -> dict[str, Any]:
         """Return the response for [vaddr, vaddr + size), which is at `start` in the image."""

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from whence._base.errors import ProfileError, WhenceError, WrongUse, plain, without_file
 from whence.samples import wire
 from whence.samples.wire import Messages
 from whence.server.bodies import BodyBudget, BodyPart, Refusal, body_of, chunks_of, media_type_of, storage_refusal
 from whence.server.debuginfod import checked
+from whence.server.responses import JsonResponse
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
 from whence.store.announcements import Announcements
@@ -67,7 +68,7 @@ class UploadEndpoints:
     async def _keep(self, request: Request, build_id: str, kind: str) -> Response:
         """Receive a file and respond with its outcome. Raises Refusal."""
         added = await self._receive(request, build_id, kind, name_in(request))
-        return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
+        return JsonResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def _receive(self, request: Request, build_id: str, kind: str, name: str) -> Added:
         """Receive a file into the store's folder and put it; `name` is what the client calls it. Raises Refusal."""
@@ -195,7 +196,7 @@ class UploadEndpoints:
     def _reply(self, request: Request, message: dict[str, Any]) -> Response:
         if media_type_of(request) == PROTO:
             return Response(encoded(message), media_type=PROTO)
-        return JSONResponse(message)
+        return JsonResponse(message)
 
 
 @contextlib.contextmanager
@@ -234,7 +235,7 @@ def shown_name(name: str) -> str:
 
 def connect_error(code: str, message: str, status: int = 400) -> Response:
     """Return an error of the Connect protocol."""
-    return JSONResponse({"code": code, "message": message}, status)
+    return JsonResponse({"code": code, "message": message}, status)
 
 
 def not_hex() -> Response:
