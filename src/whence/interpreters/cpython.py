@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from whence._base.errors import ObjectError
@@ -48,7 +49,7 @@ from whence.objects.elf import ElfFile
 from whence.unwind.memory import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence._base.window import ByteOrder
     from whence.interpreters.cpython_code import Read
@@ -198,12 +199,17 @@ class Cpython:
         walker = self.walker
         frames, marks = walker.frames.numbers(), walker.marks.numbers()
         headers = self._headers()
+
+        @cache
+        def code_of(address: int) -> CodeObject | str:
+            return self._codes.code(address, headers.get(address), read, is_live=is_live)
+
         interpreters = {row[0]: row for row in self.interpreters()}
         joined: dict[int, InterpretedStack] = {}
         for (state, tid), row in self._walked(threads).items():
             _, owner, _, *bounds, how = row
             rows = frames[bounds[0] * kernel.FRAME_FIELDS : bounds[1] * kernel.FRAME_FIELDS]
-            evaluations = self._evaluations(rows, marks[bounds[2] : bounds[3]], headers, read, is_live)
+            evaluations = self._evaluations(rows, marks[bounds[2] : bounds[3]], code_of)
             interpreter = interpreters.get(owner)
             has_lock = None
             if interpreter is not None and interpreter[2]:
@@ -227,12 +233,7 @@ class Cpython:
         }
 
     def _evaluations(
-        self,
-        rows: memoryview[int],
-        marks: memoryview[int],
-        headers: dict[int, bytes],
-        read: Read,
-        is_live: bool,
+        self, rows: memoryview[int], marks: memoryview[int], code_of: Callable[[int], CodeObject | str]
     ) -> tuple[Evaluation, ...]:
         """Group the frames of a thread into evaluations."""
         outer = len(rows) // kernel.FRAME_FIELDS - OUTER_KEPT
@@ -241,7 +242,7 @@ class Cpython:
         fields = iter(rows.tolist())
         for number, (address, code, position, kind) in enumerate(zip(fields, fields, fields, fields, strict=True)):
             if kind != kernel.FRAME_SHIM and (number < INNER_KEPT or number >= outer):
-                current += self._frame(address, code, position, headers, read, is_live)
+                current += self._frame(address, code_of(code), position)
             if kind != kernel.FRAME_INNER:
                 groups.append((address if kind == kernel.FRAME_SHIM else 0, current))
                 current = []
@@ -255,11 +256,8 @@ class Cpython:
                 groups = [(mark, frames) for mark, (_, frames) in zip(marks, groups, strict=True)]
         return tuple(Evaluation(mark, tuple(frames)) for mark, frames in groups)
 
-    def _frame(
-        self, address: int, code: int, position: int, headers: dict[int, bytes], read: Read, is_live: bool
-    ) -> list[InterpretedFrame]:
+    def _frame(self, address: int, code_object: CodeObject | str, position: int) -> list[InterpretedFrame]:
         """Return a frame; an empty list if the program does not have it, because the interpreter made its code."""
-        code_object = self._codes.code(code, headers.get(code), read, is_live=is_live)
         if not isinstance(code_object, CodeObject):
             return [InterpretedFrame(address, None, code_object)]
         if code_object.is_shim:
