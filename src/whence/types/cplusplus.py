@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 TREE_DEPTH = 128  # steps from a node of a balanced tree to the next
 STEPS_A_PART = 16  # links of trees
 LONGEST_TUPLE = 64
+DYNAMIC_EXTENT = (1 << 32) - 1  # of a span on 32-bit machines, and larger on others
+BITSET_BYTES = 1 << 16  # of the largest bitset that is shown by its bits
 NODE_WORDS = 4  # of libstdc++'s tree nodes: colour, parent, left, right
 DEQUE_BYTES = 512  # of a node of libstdc++'s deque
 LIBCXX_DEQUE_BYTES, LIBCXX_DEQUE_LEAST, LIBCXX_DEQUE_LARGE = 4096, 16, 256
@@ -442,6 +444,56 @@ def short_list(arguments: str) -> str:
     return arguments.replace("std::__1::", "std::").strip()
 
 
+def first_member(part: Part, *names: str) -> Part:
+    """Return the first of some members that a part has. Raises Unfit."""
+    name = next((name for name in names if part.has(name)), "")
+    return part.member(name)
+
+
+def view(part: Part, head: str, depth: int) -> Value:
+    """Return a span or an initializer_list."""
+    pointer = first_member(part, "_M_ptr", "_M_array", "__data_", "__begin_")
+    extent = part.type.plain.name.rstrip("> UL").rpartition(", ")[2]
+    if head == "span" and extent.isdecimal() and int(extent) < DYNAMIC_EXTENT:
+        count = int(extent)
+    elif part.has("_M_extent"):
+        count = part.member("_M_extent", "_M_extent_value").number()
+    else:
+        count = first_member(part, "_M_len", "__size_").number()
+    values = run(part, pointer.type.plain.target, pointer.number(), checked_count(count, part), depth + 1)
+    return sequence(part, f"std::{head} of length {count}", values, count)
+
+
+def adapter(part: Part, head: str, depth: int) -> Value:
+    """Return a stack or a queue by the container that has its elements."""
+    value = part.member("c").value(depth + 1)
+    return named(part, f"std::{head} wrapping: {value.text}", [("c", value)])
+
+
+def atomic(part: Part, head: str, depth: int) -> Value:
+    holder = next((part.member(name) for name in ("_M_base", "_M_b", "__a_") if part.has(name)), part)
+    value = first_member(holder, "_M_i", "_M_p", "_M_fp", "__a_value").value(depth + 1)
+    return named(part, f"std::atomic<{short(parameter(part.type, '_Tp'))}> = {{ {value.text} }}", [("", value)])
+
+
+def bit_set(part: Part, head: str, depth: int) -> Value:
+    """Return the bits of a bitset that are set."""
+    first_member(part, "_M_w", "__first_")
+    word, size = part.decoder.bits // 8, size_of(part.type)
+    if size > BITSET_BYTES:
+        raise Unfit("a large bitset")
+    data = part.storage.read(size)
+    words = (int.from_bytes(data[start : start + word], part.decoder.order) for start in range(0, size, word))
+    indexes = [index * 8 * word + bit for index, bits in enumerate(words) for bit in range(8 * word) if bits >> bit & 1]
+    is_set = Value(ValueKind.NUMBER, "int", "1", 1)
+    pairs = ((Value(ValueKind.NUMBER, "int", str(index), index), is_set) for index in indexes)
+    return mapping(part, "std::bitset", pairs, len(indexes))
+
+
+def file_path(part: Part, head: str, depth: int) -> Value:
+    return first_member(part, "_M_pathname", "__pn_").value(depth)
+
+
 def pair(part: Part, head: str, depth: int) -> Value:
     values = [(name, part.member(name).value(depth + 1)) for name in ("first", "second")]
     return named(part, "{" + ", ".join(f"{name} = {value.text}" for name, value in values) + "}", values)
@@ -493,6 +545,11 @@ SHOWN: dict[str, Show] = {
     "weak_ptr": shared_pointer,
     "optional": optional,
     "variant": variant,
+    **dict.fromkeys(("span", "initializer_list"), view),
+    **dict.fromkeys(("stack", "queue", "priority_queue"), adapter),
+    "atomic": atomic,
+    "bitset": bit_set,
+    "path": file_path,
     "pair": pair,
     "tuple": tuple_,
 }

@@ -1,12 +1,19 @@
 #include <array>
+#include <atomic>
+#include <bitset>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <set>
+#include <span>
+#include <stack>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -67,6 +74,18 @@ template <typename T> [[gnu::noinline]] int fill(T value, int n) {
     unordered_map<string, int> hashed = {{"k", 5}};
     unordered_set<int> unique = {42};
     list<int> linked = {4, 5};
+    atomic<int> counter{7};
+    atomic<double> level{2.5};
+    bitset<100> flags_set;
+    flags_set.set(3).set(99);
+    stack<int, vector<int>> piled;
+    piled.push(1);
+    priority_queue<int> largest_first;
+    largest_first.push(3);
+    initializer_list<int> listed = {1, 2};
+    span<int> seen(numbers);
+    span<int, 2> two_seen(seen.first<2>());
+    filesystem::path path = "/usr/é";
     deque<int> queue = {6, 7, 8};
     for (int i = 0; i < 200; i++)
         queue.push_back(i % 7);
