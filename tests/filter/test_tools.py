@@ -220,6 +220,10 @@ def test_a_report_of_ruby_is_named_by_its_memory_map(library: Path) -> None:
     )  # fmt: skip
     text = b"-e:1: [BUG] Segmentation fault at 0x00000000000064d6\n\n" + frames + maps + b"end\n"
     assert filtered(text).count(b"] in app::Box::at(int, long) at ") == 2
+    with Places() as places:
+        assert (
+            LogFilter(places).feed(b"WARN: [BUG] unexpected state\n") == b"WARN: [BUG] unexpected state\n"
+        )  # not held back
     assert filtered(frames).count(b"] in app::Box::at(int, long) at ") == 1  # the other one has no offset
 
 

@@ -32,7 +32,7 @@ REPORTS = (
     ReportKind((b"# A fatal error has been detected by the Java Runtime",), titles=LISTS),
     ReportKind((b"@ heap",), titles=LISTS),  # gperftools
     ReportKind((b"%^heap_v2/%d",), titles=LISTS),  # jemalloc
-    ReportKind((b": [BUG] ",), titles=(b"* Process memory map:",)),  # Ruby
+    ReportKind((b"-- C level backtrace information -",), titles=(b"* Process memory map:",)),  # Ruby
     ReportKind((b"%^Exception Type:%_EXC_",), titles=(apple.TITLE,), line=apple.IMAGE_LINE),
     ReportKind((b'"bug_type":"309"',), json=True),  # .ips
     ReportKind(
