@@ -32,8 +32,14 @@ known_machine = pytest.mark.skipif(
     platform.machine() not in CALLS or not sys.platform.startswith("linux"),
     reason="the kernel's calls of this machine are not known",
 )
+ROOT = Path(__file__).parents[2]
 CONFINED = """
-import mmap, os, signal, socket, sys, threading
+import ctypes, fcntl, mmap, os, signal, socket, sys, threading
+line, other = socket.socketpair()
+call = ctypes.CDLL(None, use_errno=True).syscall
+def raw(*arguments):
+    if call(*map(ctypes.c_long, arguments)) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
 from whence.server.sandbox import confine
 confine(1 << 30, 5)
 try:
@@ -61,16 +67,44 @@ def confined(what: str) -> str:
         "os.readlink('/proc/self/exe')",
         "mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)", "signal.setitimer(signal.ITIMER_REAL, 0)",
         "os.pipe()", "os.chmod('/tmp', 0o700)", "os.setpriority(os.PRIO_PROCESS, 0, 1)",
+        "line.connect('/run/socket')", "line.getsockname()", "os.memfd_create('code')", "os.symlink('a', '/tmp/link')",
+        "fcntl.fcntl(line, fcntl.F_SETOWN, os.getppid())", "fcntl.fcntl(line, 10, signal.SIGKILL)",  # F_SETSIG
+        "fcntl.fcntl(line, fcntl.F_SETFL, os.O_ASYNC)", "fcntl.fcntl(line, fcntl.F_SETLEASE, 1)",
+        "mmap.mmap(-1, 4096)",  # shared: the limit of memory does not count it
     ],
 )  # fmt: skip
 def test_the_sandbox_refuses_other_system_calls(what: str) -> None:
     assert confined(what) in ("PermissionError", "itimer_error")
 
 
+NUMBERS = {  # of x86-64
+    "ptrace": 101, "init_module": 175, "keyctl": 250, "unshare": 272, "perf_event_open": 298, "process_vm_readv": 310,
+    "process_vm_writev": 311, "bpf": 321, "userfaultfd": 323, "pidfd_open": 434, "io_uring_setup": 425,
+    "open_by_handle_at": 304, "setns": 308, "execveat": 322, "openat2": 437, "mount": 165, "prctl": 157, "seccomp": 317,
+}  # fmt: skip
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of the calls are those of x86-64")
+@pytest.mark.parametrize("name", NUMBERS)
+def test_calls_that_python_has_no_function_for_are_refused(name: str) -> None:
+    """With EPERM: the filter refuses a call before its arguments are looked at."""
+    assert confined(f"raw({NUMBERS[name]}, 0, 0, 0, 0, 0)") == "PermissionError"
+
+
 def test_memory_is_limited_and_needed_system_calls_work() -> None:
     assert confined("bytearray(2 << 30)") == "MemoryError"
-    for needed in ("mmap.mmap(-1, 4096)", "t = threading.Thread(target=print); t.start(); t.join()", "os.urandom(5)"):
+    private = "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)"
+    for needed in (private, "os.dup(1)", "t = threading.Thread(target=print); t.start(); t.join()", "os.urandom(5)"):
         assert confined(needed) == "done"
+
+
+@known_machine
+def test_a_confined_process_learns_that_a_path_exists_and_no_more() -> None:
+    """newfstatat, which the C library uses for fstat, also takes paths. SECURITY.md says so."""
+    assert confined("os.stat('/etc/passwd')") == "done"
+    assert confined("open('/etc/passwd')") == "PermissionError"
+    text = " ".join((ROOT / "SECURITY.md").read_text().split())
+    assert "`newfstatat` takes paths, too, so a confined process can learn that a path exists" in text
 
 
 @pytest.fixture(scope="module")

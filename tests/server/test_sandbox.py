@@ -8,10 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from whence.server.sandbox import ABSENT, ABSENT_CALLS, ALLOW, CALLS, CLONE_THREAD, DENY, PROT_EXEC, filter_of
+from whence.server.sandbox import (
+    ABSENT,
+    ABSENT_CALLS,
+    ALLOW,
+    ALLOWED_VALUES,
+    CALLS,
+    CLONE_THREAD,
+    DENY,
+    MAP_ANONYMOUS,
+    MAP_SHARED,
+    PROT_EXEC,
+    filter_of,
+)
 
 ROOT = Path(__file__).parents[2]
-LOAD_WORD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06  # linux/bpf_common.h
+LOAD_WORD, AND, JUMP_EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # linux/bpf_common.h
 ARGUMENTS = (16, 24, 32, 40, 48, 56)  # offsets in struct seccomp_data
 HIGHEST = 600  # no machine has as many calls
 
@@ -31,8 +43,8 @@ def decision(program: bytes, machine: int, number: int, *arguments: int) -> int:
             (accumulator,) = struct.unpack_from("<I", data, operand)
         elif code == JUMP_EQUAL:
             index += if_true if accumulator == operand else if_false
-        elif code == JUMP_ANY_BIT:
-            index += if_true if accumulator & operand else if_false
+        elif code == AND:
+            accumulator &= operand
         else:
             assert code == RETURN
             return int(operand)
@@ -46,7 +58,7 @@ def test_only_listed_calls_are_allowed(machine: str) -> None:
     for number in [*range(HIGHEST), *(0x40000000 | number for number in range(HIGHEST)), 0xFFFFFFFF]:
         name = numbers.get(number, "")
         expected = ABSENT if name in ABSENT_CALLS else DENY if not name or name == "clone" else ALLOW
-        assert decision(program, architecture, number) == expected, name or number
+        assert decision(program, architecture, number) == expected, name or number  # fcntl: F_DUPFD
 
 
 @pytest.mark.parametrize("machine", CALLS)
@@ -57,8 +69,23 @@ def test_memory_is_never_executable_and_clone_makes_threads_only(machine: str) -
         for protection in range(8):
             expected = DENY if protection & PROT_EXEC else ALLOW
             assert decision(program, architecture, calls[name], 0, 4096, protection) == expected
+    for sharing in range(4):  # 3: MAP_SHARED_VALIDATE
+        expected = DENY if sharing & MAP_SHARED else ALLOW
+        assert decision(program, architecture, calls["mmap"], 0, 4096, 3, sharing | MAP_ANONYMOUS) == expected
+        assert decision(program, architecture, calls["mmap"], 0, 4096, 3, sharing) == ALLOW  # a file
     assert decision(program, architecture, calls["clone"], CLONE_THREAD | 0x100) == ALLOW
     assert decision(program, architecture, calls["clone"], 17) == DENY  # SIGCHLD: a process
+
+
+@pytest.mark.parametrize("machine", CALLS)
+def test_fcntl_duplicates_descriptors_and_sends_no_signals(machine: str) -> None:
+    """F_SETOWN, F_SETSIG and O_ASYNC together would send any signal to any process of this user."""
+    architecture, calls = CALLS[machine]
+    program = filter_of(architecture, calls)
+    allowed = ALLOWED_VALUES["fcntl"][1]
+    assert {8, 10, 15, 4}.isdisjoint(allowed)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETFL
+    for command in range(2048):
+        assert decision(program, architecture, calls["fcntl"], 0, command) == (ALLOW if command in allowed else DENY)
 
 
 @pytest.mark.parametrize("machine", CALLS)

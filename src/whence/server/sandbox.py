@@ -13,10 +13,12 @@ import sys
 
 OPEN_FILES = 64
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-LOAD_WORD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06  # BPF instructions
+LOAD_WORD, AND, JUMP_EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # BPF instructions
 NR_OFFSET, ARCH_OFFSET, ARGS_OFFSET, ARG_BYTES = 0, 4, 16, 8  # in struct seccomp_data; the low word is first
 ALLOW, DENY, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026  # continue; fail with EPERM, with ENOSYS
 PROT_EXEC, CLONE_THREAD = 4, 0x10000
+MAP_SHARED, MAP_ANONYMOUS = 1, 0x20  # together: memory that no limit counts
+F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC = 0, 1, 2, 3, 1030  # others can send signals (F_SETOWN, F_SETSIG)
 # for each machine: AUDIT_ARCH, and the numbers of the allowed calls
 CALLS = {
     "x86_64": (
@@ -46,8 +48,10 @@ CALLS = {
         },
     ),
 }  # fmt: skip
-DENIED_WITH = {"mmap": (2, PROT_EXEC), "mprotect": (2, PROT_EXEC)}  # refused if this argument has one of these bits
+# refused if this argument has all of these bits
+DENIED_WITH = {"mmap": ((2, PROT_EXEC), (3, MAP_SHARED | MAP_ANONYMOUS)), "mprotect": ((2, PROT_EXEC),)}
 ALLOWED_WITH = {"clone": (0, CLONE_THREAD)}  # allowed only for threads, not for processes
+ALLOWED_VALUES = {"fcntl": (1, (F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC))}  # of this argument
 ABSENT_CALLS = ("clone3",)  # a filter can't read its flags in memory; the C library then uses clone
 
 
@@ -84,14 +88,32 @@ def filter_of(machine: int, calls: dict[str, int]) -> bytes:
         (LOAD_WORD, 0, 0, ARCH_OFFSET), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, DENY), (LOAD_WORD, 0, 0, NR_OFFSET),
     ]  # fmt: skip
     for name, number in calls.items():
-        if name in DENIED_WITH or name in ALLOWED_WITH:
-            argument, bits = DENIED_WITH.get(name) or ALLOWED_WITH[name]
-            with_bits, without = (DENY, ALLOW) if name in DENIED_WITH else (ALLOW, DENY)
-            rows += [
-                (JUMP_EQUAL, 0, 4, number), (LOAD_WORD, 0, 0, ARGS_OFFSET + ARG_BYTES * argument),
-                (JUMP_ANY_BIT, 0, 1, bits), (RETURN, 0, 0, with_bits), (RETURN, 0, 0, without),
-            ]  # fmt: skip
-        else:
-            rows += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ABSENT if name in ABSENT_CALLS else ALLOW)]
+        decided = _decision_of(name)
+        rows += [(JUMP_EQUAL, 0, len(decided), number), *decided]
     rows.append((RETURN, 0, 0, DENY))
     return b"".join(struct.pack("=HBBI", *row) for row in rows)
+
+
+def _decision_of(name: str) -> list[tuple[int, int, int, int]]:
+    """Return the instructions that decide about a listed call by its arguments."""
+
+    def load(argument: int) -> tuple[int, int, int, int]:
+        return LOAD_WORD, 0, 0, ARGS_OFFSET + ARG_BYTES * argument
+
+    def return_if(value: int, decision: int) -> list[tuple[int, int, int, int]]:
+        return [(JUMP_EQUAL, 0, 1, value), (RETURN, 0, 0, decision)]
+
+    rows: list[tuple[int, int, int, int]] = []
+    for argument, bits in DENIED_WITH.get(name, ()):
+        rows += [load(argument), (AND, 0, 0, bits), *return_if(bits, DENY)]
+    if name in ALLOWED_WITH:
+        argument, bits = ALLOWED_WITH[name]
+        rows += [load(argument), (AND, 0, 0, bits), *return_if(bits, ALLOW)]
+    if name in ALLOWED_VALUES:
+        argument, values = ALLOWED_VALUES[name]
+        rows.append(load(argument))
+        for value in values:
+            rows += return_if(value, ALLOW)
+    restricted = name in ALLOWED_WITH or name in ALLOWED_VALUES
+    rows.append((RETURN, 0, 0, DENY if restricted else ABSENT if name in ABSENT_CALLS else ALLOW))
+    return rows
