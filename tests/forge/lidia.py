@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import google_crc32c
+import crc32c
 
 OVERFLOW = b"\0\0\0\0\x0a\0\0\0[overflow]"
 
@@ -57,7 +57,7 @@ class Forged:
         ):
             if width is not None:
                 header += struct.pack("<Q", width)
-            header += struct.pack("<QQII", count, at, google_crc32c.value(body), 0)
+            header += struct.pack("<QQII", count, at, crc32c.crc32c(body), 0)
             at += len(body)
         assert len(header) == 0x80
         return bytes(header) + vas + fields + self.strings + entries + self.tail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 
-import google_crc32c
+import crc32c
 import pytest
 
 from tests.forge.lidia import OVERFLOW, Forged, prefixed, terminated
@@ -31,9 +31,9 @@ def test_the_bytes_are_those_of_the_go_package() -> None:
     )
     header = (
         bytes.fromhex("2e646961 01000000")
-        + struct.pack("<QQQII", 4, 3, 0x80, google_crc32c.value(vas), 0)
-        + struct.pack("<QQQII", 4, 3, 0x8C, google_crc32c.value(rows), 0)
-        + struct.pack("<QQII", 41, 0xEC, google_crc32c.value(strings), 0)
+        + struct.pack("<QQQII", 4, 3, 0x80, crc32c.crc32c(vas), 0)
+        + struct.pack("<QQQII", 4, 3, 0x8C, crc32c.crc32c(rows), 0)
+        + struct.pack("<QQII", 41, 0xEC, crc32c.crc32c(strings), 0)
         + struct.pack("<QQQII", 2, 0, 0x115, 0, 0)
     )
     assert lidia.to_bytes(table(Names(), given), compat="go") == header + vas + rows + strings

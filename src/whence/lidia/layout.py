@@ -438,11 +438,11 @@ _STEP: Final = 1 << 20
 
 def crc32c(parts: Iterable[bytes]) -> int:
     """Return the CRC32C (Castagnoli) of the concatenation of parts."""
-    import google_crc32c
+    from crc32c import crc32c as extended
 
-    value: int = 0
+    value = 0
     for part in parts:
-        value = google_crc32c.extend(value, part)
+        value = int(extended(part, value))
     return value
 
 
