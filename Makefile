@@ -161,8 +161,8 @@ fuzz-coverage: $(VENV)/.tested  ## lines of the parsers, kernels included, that 
 portable: $(VENV)/.tested  ## the tests that macOS and Windows run, here without what only Linux has
 	@$(BIN)/python tools/portable.py --here
 
-free-threaded:  ## the portable tests in several threads at once, on a Python without the global lock: PYTHON=python3.14t
-	@$(PYTHON) tools/portable.py --build --threads 4
+free-threaded: $(VENV)/.tested  ## the suite without the global lock, tests in several threads at once: FREE="3.13t 3.14t"
+	@for version in $${FREE:-3.13t 3.14t}; do $(BIN)/python -m tools.free_threaded $$version $(TESTS) || exit 1; done
 
 nightly: $(VENV)/.tested  ## agreement with other tools and speed beside them, as files in nightly/ (hours)
 	@$(BIN)/python -m tools.nightly nightly

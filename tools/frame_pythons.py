@@ -59,7 +59,7 @@ def interpreters() -> Iterator[Path]:
         except SystemExit as error:
             print(f"Debian {suite} is left out: {error}", file=sys.stderr)
     try:
-        yield pythons.free_threaded()
+        yield pythons.free_threaded("3.13t")
     except SystemExit as error:
         print(f"CPython 3.13t is left out: {error}", file=sys.stderr)
 

@@ -126,7 +126,7 @@ def workflows(root: Path) -> Iterator[str]:
             if "uses:" in text and not PINNED.search(text):
                 yield f"{path.relative_to(root)}:{line}: action without a commit's hash and the version"
     ci = (root / ".github" / "workflows" / "ci.yml").read_text()
-    tried = re.findall(r"- { try: \"?([\w.]+)\"?, wheel: ([\w-]+) }", ci)
+    tried = re.findall(r"- { try: \"?([\w.]+)\"?, wheel: ([\w.-]+) }", ci)
     if [name for name, _ in tried] != list(TRIES):
         yield f".github/workflows/ci.yml:1: wheels are not tried in these environments: {', '.join(TRIES)}"
     if {wheel for _, wheel in tried} != {*TARGETS} - {"musllinux-aarch64"}:  # no loader to try that wheel with

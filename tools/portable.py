@@ -3,10 +3,9 @@
     python tools/portable.py WHEELS        install this system's wheel from a folder into an environment, and test it
     python tools/portable.py --build       build the wheel first
     python tools/portable.py --here        test this environment without what only Linux has: tests/helpers/elsewhere.py
-    ... --threads N                        run each test in N threads at once (pytest-run-parallel)
 
-tests/portable.txt lists the test files. CI runs them on macOS, Windows, Alpine and free-threaded Pythons; this program
-needs only Python, so that it runs where nothing is installed.
+tests/portable.txt lists the test files. CI runs them on macOS, Windows and Alpine; this program needs only Python, so
+that it runs where nothing is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -23,11 +21,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTED = ROOT / "tests" / "portable.txt"
 TESTERS = ("pytest>=8", "hypothesis>=6.100")
-PARALLEL = "pytest-run-parallel>=0.4"
-NO_FREE_THREADED_WHEELS = ("isal", "pydemumble")  # whence runs without them
-# Tests of files in one folder, which several threads would change.
-ONE_THREAD = ("tests/locate/test_debug_files.py",)
-FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def listed() -> list[str]:
@@ -45,7 +38,7 @@ def checked(*words: str | Path) -> None:
         sys.exit(f"{' '.join(map(str, words))}: exit {status}")
 
 
-def install(folder: Path, wheels: Path, threads: int) -> Path:
+def install(folder: Path, wheels: Path) -> Path:
     """Make an environment with the wheel of this system; return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
@@ -54,9 +47,7 @@ def install(folder: Path, wheels: Path, threads: int) -> Path:
     checked(*pip, *source)
     ask = "import importlib.metadata as m; print(*(r for r in m.requires('whence') if 'extra ==' not in r), sep='\\n')"
     needed = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.splitlines()
-    if FREE_THREADED:
-        needed = [each for each in needed if not each.startswith(NO_FREE_THREADED_WHEELS)]
-    checked(*pip, "--only-binary=:all:", *needed, *TESTERS, *([PARALLEL] if threads else []))
+    checked(*pip, "--only-binary=:all:", *needed, *TESTERS)
     return python
 
 
@@ -65,13 +56,10 @@ def main() -> int:
     parser.add_argument("wheels", nargs="?", type=Path, help="a folder with a wheel of this system")
     parser.add_argument("--build", action="store_true", help="build the wheel")
     parser.add_argument("--here", action="store_true", help="in this environment, without what only Linux has")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="run each test in N threads at once")
     options = parser.parse_args()
     if sum(map(bool, (options.wheels, options.build, options.here))) != 1:
         parser.error("give a folder, --build or --here")
-    chosen = [name for name in listed() if not (options.threads and name in ONE_THREAD)]
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
-    words += [f"--parallel-threads={options.threads}"] if options.threads else []
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *listed()]
     if options.here:
         return run(sys.executable, *words, "-p", "tests.helpers.elsewhere")
     with tempfile.TemporaryDirectory() as name:
@@ -79,11 +67,10 @@ def main() -> int:
         wheels = (options.wheels or folder / "dist").resolve()
         if options.build:
             checked(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT)
-        python = install(folder / "environment", wheels, options.threads)
+        python = install(folder / "environment", wheels)
         # Files of tests are written nowhere else: the clone may be read-only.
         places = {"HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"), "PYTHONDONTWRITEBYTECODE": "1"}
-        lock = {"PYTHON_GIL": "0"} if FREE_THREADED else {}  # no module may switch the lock on
-        return run(python, *words, **places, **lock)
+        return run(python, *words, **places)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,18 @@ def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
     return done.stdout
 
 
-def installed(version: str) -> Path:
-    """Return a Python of this machine: pyenv's, or from the PATH."""
+def find_installed(version: str) -> Path | None:
+    """Return a Python of this machine, pyenv's or from the PATH; None without one."""
     kept = [str(one) for one in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))]
     for python in (*kept, shutil.which(f"python{version}")):
         if python and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
             return Path(python)
-    sys.exit(f"python{version} is neither pyenv's nor on the PATH")
+    return None
+
+
+def installed(version: str) -> Path:
+    """Return a Python of this machine: pyenv's, or from the PATH."""
+    return find_installed(version) or sys.exit(f"python{version} is neither pyenv's nor on the PATH")
 
 
 def pool(suite: str, machine: str) -> dict[str, str]:
@@ -112,7 +117,10 @@ def source(suite: str, package: str) -> Path:
 
 
 def newest() -> Path:
-    """CPython 3.14 of Debian sid, which brings the libc it needs."""
+    """Return CPython 3.14: this machine's, or that of Debian sid, which brings the libc that it needs."""
+    found = find_installed("3.14")
+    if found is not None:
+        return found
     root = unpacked("sid", "amd64", "python3.14")
     python = root / "usr" / "bin" / "python3.14"
     libraries = root / X86_64_LIBRARIES
@@ -137,9 +145,21 @@ def built(suite: str, package: str, name: str, options: Sequence[str], **environ
     return prefix / "bin" / "python3"
 
 
-def free_threaded() -> Path:
-    """CPython 3.13 without the global lock."""
-    return built("trixie", "python3.13", "3.13t", ["--disable-gil"], CC="gcc")
+BUILD_PACKAGES = "libssl-dev zlib1g-dev libbz2-dev liblzma-dev libffi-dev libzstd-dev libsqlite3-dev"
+FREE_THREADED = {"3.13t": ("trixie", "python3.13"), "3.14t": ("forky", "python3.14")}
+
+
+def free_threaded(name: str) -> Path:
+    """Return a CPython without the global lock, 3.13t or 3.14t: from the PATH, or built."""
+    found = find_installed(name)
+    if found is not None:
+        return found
+    suite, package = FREE_THREADED[name]
+    python = built(suite, package, name, ["--disable-gil"], CC="gcc")
+    check = f"import ssl, zlib, bz2, lzma, ctypes{', compression.zstd' if name == '3.14t' else ''}"
+    if subprocess.run([python, "-c", check], capture_output=True).returncode:
+        sys.exit(f"{python} lacks modules; install {BUILD_PACKAGES} and delete {python.parent.parent}")
+    return python
 
 
 def foreign() -> list[str | Path]:

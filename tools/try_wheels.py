@@ -32,7 +32,12 @@ QUICK = (
     *("tests/lidia/test_api.py", "tests/procmap/test_resolver.py", "tests/test_records.py", "tests/test_errors.py"),
 )
 EMULATED = (*KERNELS, "tests/test_records.py")
-THREADS = ("tests/lidia/test_roundtrip.py", "tests/objects/elf/test_roundtrip.py", "tests/procmap/test_resolver.py")
+THREADS = (
+    "tests/test_threads.py",
+    "tests/lidia/test_roundtrip.py",
+    "tests/objects/elf/test_roundtrip.py",
+    "tests/procmap/test_resolver.py",
+)
 TESTERS = ("pytest>=8", "hypothesis>=6.100")
 TYPES = "mypy>=1.18"  # a program of a user's is checked against the wheel's types
 
@@ -94,12 +99,13 @@ def ordinary(python: Path, name: str, tests: Sequence[str] = QUICK) -> None:
     test([made], tests, name)
 
 
-def try_free_threaded() -> None:
+def try_free_threaded(name: str) -> None:
     """Test whence without `isal` and `pydemumble`, which have no free-threaded wheels."""
-    made = environment(pythons.free_threaded(), "3.13t")
-    pip(made, "--no-deps", wheel_of("cp313t-manylinux_2_17_x86_64"))
-    pip(made, "--only-binary=:all:", "google-crc32c", "urllib3", "backports.zstd", *TESTERS)
-    test([made], THREADS, "3.13t", PYTHON_GIL="0")
+    made = environment(pythons.free_threaded(name), name)
+    tag = "cp" + name.replace(".", "")
+    pip(made, "--no-deps", wheel_of(f"{tag}-manylinux_2_17_x86_64"))
+    pip(made, "--only-binary=:all:", "crc32c", "urllib3", "backports.zstd; python_version < '3.14'", *TESTERS)
+    test([made], THREADS, name, PYTHON_GIL="0")
 
 
 def try_foreign() -> None:
@@ -157,7 +163,8 @@ TRIES: dict[str, Callable[[], None]] = {
     "3.12": lambda: ordinary(pythons.installed("3.12"), "3.12"),
     "3.13": lambda: ordinary(pythons.installed("3.13"), "3.13"),
     "3.14": lambda: ordinary(pythons.newest(), "3.14"),
-    "3.13t": try_free_threaded,
+    "3.13t": lambda: try_free_threaded("3.13t"),
+    "3.14t": lambda: try_free_threaded("3.14t"),
     "aarch64": try_foreign,
     "musl": try_musl,
 }

@@ -6,8 +6,8 @@ Each wheel is built from the source distribution, so that it holds what that hol
 "libc.so" when zig links them: on a machine with glibc's development files that name is a linker script, which
 auditwheel can't read. patchelf gives them the name that musl's loader has. Then every wheel is checked.
 
-A free-threaded Python has no limited API: its wheel is for 3.13t alone, built by one from Debian's source. For macOS
-and Windows every kernel is compiled and nothing more, for nothing here could run it.
+A free-threaded Python has no limited API before 3.15: 3.13t and 3.14t have wheels of their own, built by those. For
+macOS and Windows every kernel is compiled and nothing more, for nothing here could run it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Target(NamedTuple):
     zig: str
     tag: str
     libc: str = ""
-    free_threaded: bool = False
+    free_threaded: str = ""  # the Python, which has no limited API
 
 
 TARGETS = {
@@ -48,7 +48,8 @@ TARGETS = {
     "manylinux-aarch64": Target("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
     "musllinux-x86_64": Target("x86_64-linux-musl", "musllinux_1_2_x86_64", "libc.musl-x86_64.so.1"),
     "musllinux-aarch64": Target("aarch64-linux-musl", "musllinux_1_2_aarch64", "libc.musl-aarch64.so.1"),
-    "free-threaded": Target("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64", free_threaded=True),
+    "3.13t": Target("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64", free_threaded="3.13t"),
+    "3.14t": Target("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64", free_threaded="3.14t"),
 }
 
 # Where kernels are compiled and no more: zig's name, and the kernels that are left out there, as setup.py has it.
@@ -69,12 +70,12 @@ def source_distribution(folder: Path) -> Path:
     return made
 
 
-def builder() -> Path:
+def builder(name: str) -> Path:
     """Return a free-threaded Python with the packages that build a wheel."""
-    folder = pythons.KEPT / "3.13t-builder"
+    folder = pythons.KEPT / f"{name}-builder"
     python = folder / "bin" / "python"
     if not python.exists():
-        run(pythons.free_threaded(), "-m", "venv", "--without-pip", folder)
+        run(pythons.free_threaded(name), "-m", "venv", "--without-pip", folder)
     run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "setuptools>=80", "cython>=3.2", "wheel")
     return python
 
@@ -115,7 +116,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
     compiler = f"{sys.executable} -m ziglang cc -target {target.zig}"
     platform = re.sub(r"_(x86_64|aarch64)$", r"-\1", target.tag)
     with tempfile.TemporaryDirectory() as name:
-        python = builder() if target.free_threaded else Path(sys.executable)
+        python = builder(target.free_threaded) if target.free_threaded else Path(sys.executable)
         translate(source)
         (Path(name) / "parallel.cfg").write_text(f"[build_ext]\nparallel = {len(os.sched_getaffinity(0))}\n")
         words: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "wheel", "--quiet"]

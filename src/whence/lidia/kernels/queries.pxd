@@ -73,6 +73,16 @@ cdef extern from *:
     """
     void whence_prefetch(const void *address) noexcept nogil  # any address; it will be read soon
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define whence_publish(where, value) __atomic_store_n(where, value, __ATOMIC_RELEASE)
+    #else
+    #define whence_publish(where, value) (*(void *volatile *)(where) = (void *)(value))
+    #endif
+    """
+    void whence_publish(View **where, View *value) noexcept nogil  # once all threads see the bytes of `value`
+
 
 cdef struct View:
     const unsigned char *vaddrs

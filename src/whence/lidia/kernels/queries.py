@@ -274,11 +274,12 @@ class Archive:
         with cython.nogil:
             ok = ok and find_links(cython.address(linked), cython.address(ends))
         release(cython.address(ends))
-        if not ok or self.view != cython.address(self._view):  # no memory, or another thread was faster
-            forget(cython.address(linked))
-        else:
-            self._linked = linked
-            self.view = cython.address(self._linked)
+        with cython.critical_section(self):
+            if not ok or self.view != cython.address(self._view):  # no memory, or another thread was faster
+                forget(cython.address(linked))
+            else:
+                self._linked = linked
+                whence_publish(cython.address(self.view), cython.address(self._linked))
         if not ok:
             raise MemoryError
 
@@ -386,7 +387,8 @@ class Archive:
         if number == NO_ADDRESS and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
-        frames = self._lookup(number)
+        with cython.critical_section(self):  # the caches of texts and frames
+            frames = self._lookup(number)
         if self._changed is not None and PyObject_CallNoArgs(self._changed) != 0:
             return None
         return frames
@@ -605,7 +607,11 @@ class Archive:
                         most -= size
                     if most < 0:
                         return None
-                    text = self._decoded(offsets[row]) if plain and offsets[row] else self._text(offsets[row], function)
+                    if plain and offsets[row]:
+                        text = self._decoded(offsets[row])
+                    else:
+                        with cython.critical_section(self):
+                            text = self._text(offsets[row], function)
                     distinct.append("" if text is None else text)
                 out.append(distinct[number])
         finally:
