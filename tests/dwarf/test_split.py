@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge import dwarf as d
-from tests.forge.dwarf import Debug, Die
+from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section
 from tests.forge.lines import program
 from tests.forge.split import IDS, Attributes, dwo_files, package, packaged, skeleton, split
@@ -84,6 +84,21 @@ def test_a_missing_split_unit_is_reported(version: int) -> None:
     assert [str(problem) for problem in info.problems] == [
         f".debug_info+{unit.offset:#x}: split unit {unit.dwo_name} not found" for unit in info.units
     ]
+
+
+@pytest.mark.parametrize("dwo", [lambda unit: None, None])
+def test_a_module_that_clang_imported_is_not_missing(dwo: Callable[[Unit], ElfFile | None] | None) -> None:
+    debug = Debug(4)
+    root = [
+        (d.DW_AT_name, d.DW_FORM_string, "SwiftShims"),
+        (d.DW_AT_GNU_dwo_name, d.DW_FORM_strp, "/cache/SwiftShims-21M4COVK6US69.pcm"),
+        (d.DW_AT_GNU_dwo_id, d.DW_FORM_data8, IDS[0]),
+    ]
+    debug.unit(Die(d.DW_TAG_compile_unit, root))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [function("main", 0x1000, 16)]))
+    info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace(), dwo=dwo)
+    assert found(info) == [(0x1000, 0x1010, 0, "main")]
+    assert not info.problems
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -22,6 +22,7 @@ from whence.dwarf.kernels.units import (
     FAULT,
     HAS,
     HAS_LOW,
+    HAS_RANGES,
     KIND,
     LOW,
     OFFSET,
@@ -151,11 +152,13 @@ class SplitFiles:
     def find(self, skeletons: UnitSet, index: int) -> tuple[SplitFile, int] | None:
         """Return the split unit (its file and row there) of a unit that is a skeleton; None for other units.
 
-        Raises DwarfError if the split unit is missing. Threads may call it.
+        Also None for a missing unit without code, such as a module that Clang or Swift imported (.pcm).
+        Raises DwarfError if a split unit with code is missing. Threads may call it.
         """
         skeleton = skeletons.units.row(index)
         if not skeleton[DWO_NAME] or skeleton[FAULT]:
             return None
+        has_code = skeleton[HAS] & (HAS_LOW | HAS_RANGES)
         name = skeletons.file.strings.text(skeleton[DWO_NAME])
         with self._lock:
             for file in self._gathered(skeletons):
@@ -163,11 +166,16 @@ class SplitFiles:
                     file.join(row, skeleton)
                     return file, row
             elf = self._find(skeletons.units[index]) if self._find is not None else None
+            if elf is None and not has_code:
+                return None
             if elf is None:
                 raise DwarfError(".debug_info", skeleton[OFFSET], f"split unit {name} not found")
             file = SplitFile(skeletons.file, skeletons.sections, elf, single=True)
             self._problems.extend(file.problems)
-        if (row := file.by_id.get(skeleton[SIGNATURE])) is None:
+        row = file.by_id.get(skeleton[SIGNATURE])
+        if row is None and not has_code:
+            return None
+        if row is None:
             problem = f"{name} has no unit with id {skeleton[SIGNATURE]:#x}"
             raise DwarfError(".debug_info", skeleton[OFFSET], problem, found=[*file.by_id])
         file.join(row, skeleton)
