@@ -52,6 +52,9 @@ class Process:
     def frame_data(self, address: int) -> None:
         return None
 
+    def needs_no_table(self, address: int) -> bool:
+        return False
+
     def calls_main(self, address: int) -> bool:
         return False
 

@@ -110,6 +110,9 @@ class Emulator:
     def function(self, address: int) -> None:
         return None
 
+    def needs_no_table(self, address: int) -> bool:
+        return False
+
     def calls_main(self, address: int) -> bool:
         return False
 

@@ -143,6 +143,56 @@ def test_a_prologue_of_arm64_makes_rows_and_its_epilogue_too() -> None:
     assert row_at(table, 15) == (Cfa(FP, 16), saved)  # before a return address
 
 
+WRAPPED_ARM64 = words(
+    0xB4000100,  # cbz x0, 0x20
+    0xA9BE4FF4,  # stp x20, x19, [sp, #-32]!
+    0xA9017BFD,  # stp x29, x30, [sp, #16]
+    0x910043FD,  # add x29, sp, #16
+    0x94000040,  # bl
+    0xA9417BFD,  # ldp x29, x30, [sp, #16]
+    0xA8C24FF4,  # ldp x20, x19, [sp], #32
+    0x14000100,  # b, out of the function
+    0x52800000,  # mov w0, #0
+    0xD65F03C0,  # ret
+)
+
+
+def test_code_of_arm64_before_and_after_a_frame_has_none() -> None:
+    """Compilers check arguments before they make a frame, and jump to the last call after it."""
+    table = table_of(macho(unwind_info([(0, 0x04000001)], len(WRAPPED_ARM64)), WRAPPED_ARM64, is_arm64=True))
+    saved = {FP: -16, LR: -8, 19: -24, 20: -32}
+    assert [row_at(table, 4 * index) for index in range(10)] == [
+        (Cfa(SP, 0), {}),
+        (Cfa(SP, 0), {}),
+        (Cfa(SP, 32), {19: -24, 20: -32}),
+        (Cfa(SP, 32), saved),
+        (Cfa(FP, 16), saved),
+        (Cfa(SP, 32), saved),
+        (Cfa(SP, 32), {19: -24, 20: -32}),
+        (Cfa(SP, 0), {}),
+        (Cfa(SP, 0), {}),
+        (Cfa(SP, 0), {}),
+    ]
+
+
+@pytest.mark.parametrize("word", [0x14000002, 0x9100001F, 0xAA0003FD], ids=["b, inside", "mov sp, x0", "mov x29, x0"])
+def test_only_code_that_keeps_the_frame_leads_to_an_epilogue_of_arm64(word: int) -> None:
+    code = words(*struct.unpack("<10I", WRAPPED_ARM64)[:8], word, 0xD65F03C0)
+    table = table_of(macho(unwind_info([(0, 0x04000001)], len(code) + 8), code + bytes(8), is_arm64=True))
+    assert row_at(table, 32)[0] == Cfa(FP, 16)
+
+
+def test_code_of_x86_64_before_a_prologue_has_no_frame() -> None:
+    code = bytes.fromhex("4885ff 7408 55 4889e5 90 90 5d c3")  # test %rdi, %rdi; je; push %rbp; mov %rsp, %rbp
+    table = table_of(macho(unwind_info([(0, 0x01000000)], len(code)), code))
+    depths = {offset: row_at(table, offset)[0] for offset in (0, 3, 5, 6, 9, 11, 12)}
+    expected = [*[Cfa(RSP, 8)] * 3, Cfa(RSP, 16), Cfa(RBP, 16), Cfa(RSP, 16), Cfa(RSP, 8)]
+    assert [*depths.values()] == expected
+    called = bytes.fromhex("e800010000 55 4889e5 90 90 5d c3")  # a call: this is not a prologue
+    table = table_of(macho(unwind_info([(0, 0x01000000)], len(called)), called))
+    assert row_at(table, 0)[0] == Cfa(RBP, 16)
+
+
 def test_functions_whose_entries_were_joined_are_told_apart() -> None:
     code = X64_CODE.ljust(0x20, b"\x90") + X64_CODE
     table = table_of(macho(unwind_info([(0, 0x01020021)], 0x40), code, functions=[0, 0x20]))

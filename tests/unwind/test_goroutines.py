@@ -351,6 +351,9 @@ class NoCode:
     def frame_data(self, address: int) -> None:
         return None
 
+    def needs_no_table(self, address: int) -> bool:
+        return False
+
     def calls_main(self, address: int) -> bool:
         return False
 

@@ -262,6 +262,25 @@ def test_a_return_address_of_0_below_another_is_not_the_outermost_frame() -> Non
     assert process.unwind(CODE + 0x10, STACK + 0x100).end is End.COMPLETE
 
 
+def test_code_outside_a_complete_table_is_a_leaf_function() -> None:
+    """PE files of 64 bits describe all other functions."""
+
+    class Complete(Process):
+        def needs_no_table(self, address: int) -> bool:
+            return True
+
+    for kind, frames, end in ((Process, [0x300], End.NO_CFI), (Complete, [0x300, 0x150], End.COMPLETE)):
+        process = kind()
+        process.code[0x14B:0x150] = b"\xe8\0\x10\0\0"  # a call of other code
+        process.code[0x300:0x302] = b"\xeb\xfe"  # jmp to itself: it does not return
+        process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+        process.words(STACK, CODE + 0x150)
+        found = process.unwind(CODE + 0x300)
+        assert (pcs(found), found.end) == (frames, end)
+        process.words(STACK, CODE + 0x151)  # follows no call
+        assert process.unwind(CODE + 0x300).end is End.NO_CFI
+
+
 def test_stacks_together_take_no_more_steps_than_memory_can_hold() -> None:
     process = Process()
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=PUSHED)

@@ -1,8 +1,8 @@
 """Instructions of prologues and epilogues, for tables that describe only the body of a function.
 
 A prologue is followed from the function's start until the CFA is that of the body; each instruction that changes the
-frame starts a row. In an epilogue, the instructions from the address to the return give its row. Code of another form
-has the row of the body everywhere.
+frame starts a row. Compilers may put other instructions first, often with an exit that needs no frame. In an epilogue,
+the instructions from the address to the return give its row. Code of another form has the row of the body everywhere.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from whence.objects.machines import EM_X86_64
 from whence.unwind import pdata_x64
 from whence.unwind.cfi import Cfa, CfiRow, Fde, How, Rule
+from whence.unwind.instructions import CALL, GROUP_5, decode
 
 if TYPE_CHECKING:
     CodeReader = Callable[[int, int], bytes]
 
-CODE_BYTES = 128  # of a prologue or an epilogue
+CODE_BYTES = 256  # of a prologue with the code before it, or of an epilogue
 INSTRUCTION = 4  # bytes, of arm64
 RSP, RBP, RIP = 7, 6, 16
+ENTRY_DEPTH = 8  # bytes on the stack of x86-64 at a function's start: the return address
 X29, X30, SP = 29, 30, 31
 PUSH, PUSH_MASK, REX_B = 0x50, 0xF8, 0x41
 MOV_RBP_RSP = (b"\x48\x89\xe5", b"\x48\x8b\xec")
@@ -28,6 +30,9 @@ SUB_RSP_8, SUB_RSP_32 = b"\x48\x83\xec", b"\x48\x81\xec"
 LEAVE = 0xC9
 RETURNS = (0xD65F03C0, 0xD65F0BFF, 0xD65F0FFF)  # ret, retaa, retab
 BRANCHES = ((0x7C000000, 0x14000000), (0xFE000000, 0x54000000), (0x7C000000, 0x34000000), (0xFE000000, 0xD6000000))
+JUMP_MASK, JUMP = 0xFC000000, 0x14000000  # b
+SP_RESULT_MASK, SP_RESULTS = 0x3F000000, (0x11000000, 0x0B000000)  # additions and subtractions that set no flags
+CALLS = ((0xFC000000, 0x94000000), (0xFEFFFC00, 0xD63F0000))  # bl; blr, blraa
 SUB_IMM, ADD_IMM, IMM_MASK, SHIFTED = 0xD1000000, 0x91000000, 0xFF800000, 1 << 22  # of 64-bit registers
 PAIR_MASK, PAIR_PRE, PAIR_AT, PAIR_LOAD, PAIR_POST = 0xFFC00000, 0xA9800000, 0xA9000000, 0xA9400000, 0xA8C00000
 FLOAT_PRE, FLOAT_AT, FLOAT_LOAD, FLOAT_POST = 0x6D800000, 0x6D000000, 0x6D400000, 0x6CC00000
@@ -51,7 +56,7 @@ def with_epilogue(fde: Fde, vaddr: int, read: CodeReader, machine: int) -> Fde:
         return _with_x64_epilogue(fde, vaddr, read)
     if vaddr % INSTRUCTION:
         return fde  # looked up for a caller, before the return address
-    row = arm64_epilogue(vaddr, read(vaddr, min(CODE_BYTES, fde.end - vaddr)))
+    row = arm64_epilogue(fde, vaddr, read(vaddr - INSTRUCTION, min(CODE_BYTES, fde.end - vaddr) + INSTRUCTION))
     return fde if row is None else with_row(fde, row)
 
 
@@ -68,7 +73,7 @@ def with_row(fde: Fde, row: CfiRow) -> Fde:
 
 def x64_prologue(body: CfiRow, code: bytes) -> list[CfiRow]:
     """Return the rows from the start to the body; [] if the instructions do not lead to its CFA."""
-    depth, offset = 8, 0
+    depth, offset = ENTRY_DEPTH, 0
     rules = {RIP: Rule(How.OFFSET, -8)}
     rows = [CfiRow(body.start, Cfa(RSP, depth), dict(rules))]
     while body.cfa != rows[-1].cfa and offset < len(code):
@@ -91,6 +96,12 @@ def x64_prologue(body: CfiRow, code: bytes) -> list[CfiRow]:
         elif code.startswith(SUB_RSP_32, offset):
             size, depth = 7, depth + int.from_bytes(code[offset + 3 : offset + 7], "little", signed=True)
             cfa = Cfa(RSP, depth)
+        elif depth == ENTRY_DEPTH:  # before the prologue
+            size = x64_frameless(code[offset:])
+            if not size:
+                return []
+            offset += size
+            continue
         else:
             return []
         offset += size
@@ -103,6 +114,14 @@ def x64_prologue(body: CfiRow, code: bytes) -> list[CfiRow]:
         return rows
     rows[-1] = body._replace(start=rows[-1].start)
     return rows
+
+
+def x64_frameless(code: bytes) -> int:
+    """Return the size of an instruction before a prologue; 0 if it calls, or is not known."""
+    instruction = decode(code, 64)
+    if instruction is None or (not instruction.map and instruction.opcode in (CALL, GROUP_5)):
+        return 0
+    return instruction.size
 
 
 def pushes_after(code: bytes, offset: int) -> int:
@@ -156,7 +175,7 @@ def arm64_prologue(body: CfiRow, code: bytes) -> list[CfiRow]:
     for index, (word,) in enumerate(struct.iter_unpack("<I", code[: len(code) & -INSTRUCTION])):
         if body.cfa == rows[-1].cfa and rules.keys() == body.rules.keys():
             break
-        if any(word & mask == value for mask, value in BRANCHES):
+        if any(word & mask == value for mask, value in (BRANCHES if len(rows) > 1 else CALLS)):
             break
         grown, stored, frame = arm64_effect(word)
         depth += grown
@@ -199,20 +218,27 @@ def arm64_effect(word: int) -> tuple[int, dict[int, int], int | None]:
     return 0, {}, None
 
 
-def arm64_epilogue(vaddr: int, code: bytes) -> CfiRow | None:
-    """Return the row at the start of `code` if only instructions of an epilogue lead to a return."""
+def arm64_epilogue(fde: Fde, vaddr: int, code: bytes) -> CfiRow | None:
+    """Return the row at `vaddr` if only instructions of an epilogue lead to a return, or to a jump out of the function.
+
+    `code` starts with the instruction before.
+    """
     register, depth = SP, 0
     loaded: dict[int, int] = {}
-    for index, (word,) in enumerate(struct.iter_unpack("<I", code[: len(code) & -INSTRUCTION])):
-        if word in RETURNS:
+    before, *words = (word for (word,) in struct.iter_unpack("<I", code[: len(code) & -INSTRUCTION]))
+    for index, word in enumerate(words):
+        if word in RETURNS or is_tail_jump(word, vaddr + INSTRUCTION * index, fde):
+            if word not in RETURNS and not depth and X30 not in loaded and (index or not restores(before)):
+                return None
             rules = {number: Rule(How.OFFSET, offset - depth) for number, offset in loaded.items()}
             return CfiRow(vaddr, Cfa(register, depth), {X30: Rule(How.SAME), **rules})
         base, first, second = word >> 5 & 31, word & 31, word >> 10 & 31
         offset = 8 * signed(word >> 15, 7)
-        if word & IMM_MASK in (ADD_IMM, SUB_IMM) and first == SP and base == X29 and not index:
+        if word & IMM_MASK in (ADD_IMM, SUB_IMM) and first == SP and base == X29 and not (depth or loaded):
             register, depth = X29, immediate(word) * (1 if word & IMM_MASK == ADD_IMM else -1)
         elif base != SP:
-            return None
+            if not keeps_frame(word):
+                return None
         elif word & IMM_MASK == ADD_IMM and first == SP:
             depth += immediate(word)
         elif word & PAIR_MASK == PAIR_LOAD:
@@ -230,6 +256,25 @@ def arm64_epilogue(vaddr: int, code: bytes) -> CfiRow | None:
         elif word & PAIR_MASK != FLOAT_LOAD:
             return None
     return None
+
+
+def is_tail_jump(word: int, vaddr: int, fde: Fde) -> bool:
+    """Return True for a jump out of a function."""
+    target = vaddr + INSTRUCTION * signed(word, 26)
+    return word & JUMP_MASK == JUMP and not fde.start <= target < fde.end
+
+
+def restores(word: int) -> bool:
+    """Return True for an instruction that ends a frame: it loads a pair and adds to sp, or adds to sp."""
+    pops = word & PAIR_MASK in (PAIR_POST, FLOAT_POST) and word >> 5 & 31 == SP
+    return pops or (word & IMM_MASK == ADD_IMM and word & 31 == word >> 5 & 31 == SP)
+
+
+def keeps_frame(word: int) -> bool:
+    """Return True unless an instruction branches, or may write to sp, x29 or x30."""
+    if any(word & mask == value for mask, value in BRANCHES) or word & 31 in (X29, X30):
+        return False
+    return word & 31 != SP or word & SP_RESULT_MASK not in SP_RESULTS
 
 
 def immediate(word: int) -> int:

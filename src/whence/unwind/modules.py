@@ -16,6 +16,7 @@ from whence.lidia.table import open as open_archive
 from whence.lidia.unwind import FRAME_DATA, SFRAME
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_386, EM_ARM
+from whence.objects.macho import MachoFile
 from whence.objects.opening import open_object
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
@@ -51,6 +52,7 @@ SYMBOL_FILES = "Breakpad", "PDB"  # formats of files with tables for a program i
 # sections of Go programs: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
 GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
 CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end with exit(main(...))
+STUBS = frozenset(f"__TEXT,{name}" for name in ("__stubs", "__stub_helper", "__auth_stubs", "__objc_stubs"))
 ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
 
 
@@ -202,6 +204,15 @@ class Module:
         for table in self._others or ():
             fde = fde or table.find(vaddr)
         return fde
+
+    def needs_no_table(self, vaddr: int) -> bool:
+        """Return True if code without an entry saves nothing: in PE files of 64 bits and in stubs of Mach-O files."""
+        if any(isinstance(table, FunctionTable) for table in self._others or ()):
+            return True
+        if not isinstance(self.elf, MachoFile):
+            return False
+        sections = (section for section in self.elf.sections if section.vaddr <= vaddr < section.vaddr + section.size)
+        return any(section.own_name in STUBS for section in sections)
 
     def frame_data(self, vaddr: int) -> FrameData | None:
         """Return the frame data of a vaddr: that of the file itself, of its debug file, or of its archive."""
@@ -475,6 +486,10 @@ class CoreCode:
     def calls_main(self, address: int) -> bool:
         module, vaddr = self.module_at(address)
         return module is not None and any(start <= vaddr < end for start, end in module.calls_of_main)
+
+    def needs_no_table(self, address: int) -> bool:
+        module, vaddr = self.module_at(address)
+        return module is not None and module.needs_no_table(vaddr)
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         module, vaddr = self.module_at(lookup)

@@ -115,6 +115,10 @@ class UnwindCode(Protocol):
         """Return True if `address` is in a function of a C library that calls main and does not return."""
         ...
 
+    def needs_no_table(self, address: int) -> bool:
+        """Return True if code without an entry in the file's table is that of leaf functions, as in PE files."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Return why `address` has no FDE, as text for users."""
         ...
@@ -810,12 +814,15 @@ class Unwinder:
     def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
         """Return True if a function that saved nothing has a return address that follows a call of this function.
 
-        The function must not start by saving the frame pointer.
+        The function must not start by saving the frame pointer. In a file whose table leaves out only leaf functions,
+        the return address may follow any call.
         """
         if self.machine.instructions in ("", "arm"):
             return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
+        if self.code.needs_no_table(frame.pc) and self.is_code(pc - 1) and self.follows_call(pc):
+            return True
         target = self.call_target(pc)
         if target is None:
             return False
