@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.helpers.live import state, until
 
 PROGRAM = r'''
-import asyncio, ctypes, json, os, sys, threading, time
+import asyncio, ctypes, json, os, re, sys, threading, time
 
 os.chdir(os.path.dirname(os.path.abspath(__file__)))  # cores are written there
 if not hasattr(threading.Thread, "native_id"):  # before 3.8: threads are listed in the order of their ids
@@ -146,9 +146,63 @@ def many_lines():
     )
 
 
+def executed():
+    exec("\n" * 70000 + "def inner(a):\n    (\n      stay()\n    )\ninner(1)", {"stay": stay})
+
+
+def renamed():
+    exec(compile("n = 1\nstay()\n", "/nowhere/" + "long" * 60, "exec"), {"stay": stay})
+
+
+def deleted():
+    class Deleted:
+        def __del__(self):
+            stay()
+
+    instance = Deleted()
+    del instance
+
+
+def defined():
+    class Meta(type):
+        def __new__(cls, *rest):
+            stay()
+            return type.__new__(cls, *rest)
+
+    class Body(metaclass=Meta):
+        pass
+
+
+def replaced():
+    re.sub("a", lambda match: str(stay()), "a")
+
+
+def thrown():
+    def generator():
+        try:
+            yield
+        except ValueError:
+            stay()
+
+    steps = generator()
+    next(steps)
+    steps.throw(ValueError())
+
+
+async def counted():
+    stay()
+    yield 1
+
+
+async def counting():
+    async for item in counted():
+        pass
+
+
 TARGETS = [
     stay, lambda: deep(40), sorted_by_key, mapped, consumed, stepped, comprehended, Made, entered, compared,
-    called_back, looped, 漢字, evaluated, many_lines,
+    called_back, looped, 漢字, evaluated, many_lines, executed, renamed, deleted, defined, replaced, thrown,
+    lambda: asyncio.run(counting()),
 ]
 
 
