@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.drop_ins import SECONDS, addresses, ask, asked, link, program, symbol, tool
 from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 
 @pytest.mark.parametrize("options", ["-f", "-aCfip", "-aCfi", "-fs", "-i"])
@@ -63,3 +66,16 @@ def test_addresses_are_offsets_in_a_given_section() -> None:
     assert whole.startswith("main\n")
     assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
     assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # past its end
+
+
+@pytest.mark.parametrize("options", [("-a", "-f"), ("-p", "-f"), ("-s",), ()])
+def test_an_stt_file_entry_without_a_name_is_an_empty_file(options: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    entry = Symbol("", type=constants.STT_FILE, bind=constants.STB_LOCAL, section=0xFFF1)
+    functions = [Symbol("f", 0x1000, 8, bind=constants.STB_LOCAL), Symbol("g", 0x1010, 8)]
+    path.write_bytes(forge([Section(".text", bytes(0x20), flags=6, vaddr=0x1000)], symbols=[entry, *functions]))
+    words = (*options, "-e", str(path), "0x1004", "0x1012", "0x2000")
+    answer = ask("addr2line", *words)
+    assert ":?\n" in answer
+    assert "??:?" not in answer
+    assert asked(tool("addr2line"), *words).stdout.decode() == answer

@@ -59,7 +59,7 @@ class ApproximateFrame(Frame):
 
 
 class FileEntryFrame(Frame):
-    """A frame whose file is the name of an STT_FILE entry, which llvm-symbolizer prints as it is."""
+    """A frame whose file is the name of an STT_FILE entry; llvm-symbolizer -s keeps folders, addr2line prints ""."""
 
     __slots__ = ()
 
@@ -216,7 +216,8 @@ class OpenModule:
         if symbol is None:
             return frames or self.other_frames(vaddr)
         if not frames:
-            return (Frame(symbol.name, symbol.file),)
+            named = FileEntryFrame if symbol.file_entry else Frame
+            return (named(symbol.name, symbol.file),)
         last = frames[-1]
         if not last.function:
             return (*frames[:-1], last._replace(function=symbol.name))

@@ -40,12 +40,16 @@ MAPPING = ("$a", "$d", "$t", "$x")  # symbols that mark code and data of ARM, AA
 
 
 class Symbol(NamedTuple):
-    """A symbol: name, vaddr, size in bytes as in the table, name of its STT_FILE entry ("" if unknown)."""
+    """A symbol: name, vaddr, size in bytes as in the table, name of its STT_FILE entry ("" if unknown).
+
+    `file_entry` is True if it has such an entry, whose name may be empty.
+    """
 
     name: str
     start: int
     size: int
     file: str
+    file_entry: bool = False
 
 
 NOTHING = Symbol("", 0, 0, "")
@@ -211,17 +215,18 @@ class SymbolIndex:
     def _name(self, row: int, start: int, bfd: bool) -> Symbol:
         symbols = self._symbols
         local = symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
-        symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
+        entry = self._file_entry(row, local, bfd)
+        file = symbols.name(entry) if entry > 0 else ""
+        symbol = Symbol(symbols.name(row), start, symbols.size[row], file, entry > 0)
         self._named[row, bfd] = symbol
         return symbol
 
-    def _file(self, row: int, local: bool, bfd: bool) -> str:
-        """Return the name of the last STT_FILE entry before a local symbol.
+    def _file_entry(self, row: int, local: bool, bfd: bool) -> int:
+        """Return the row of the last STT_FILE entry before a local symbol; at most 0 without such an entry.
 
         BFD also uses it for global symbols if all such entries are before the first other symbol.
         """
         kinds = self._kinds
         if not local and not (bfd and 0 < kinds.rfind(FILE) == kinds.count(FILE)):
-            return ""
-        index = kinds.rfind(FILE, 0, row)
-        return self._symbols.name(index) if index > 0 else ""
+            return 0
+        return kinds.rfind(FILE, 0, row)

@@ -476,6 +476,8 @@ class SymbolizerResponder:
     def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self._file(frame) or "??"
         if self.settings.binutils:
+            if isinstance(frame, FileEntryFrame):
+                file = self._path(frame.file)
             # binutils print the innermost frame's discriminator for its callers, too
             discriminator = discriminated(innermost) if frame.line else ""
             return f"{file}:{frame.line or '?'}{discriminator}"
