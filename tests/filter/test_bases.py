@@ -82,6 +82,15 @@ def test_the_base_of_real_stacks_is_found(program: Path, form: str) -> None:
     assert found.next_calls < found.calls / 2
 
 
+def test_addresses_inside_of_calls_have_a_base(program: Path) -> None:
+    """gfortran and Seastar print return addresses that are one less."""
+    log, base = ran(program, "#%d  %p in ???\n")
+    inside = re.sub("0x[0-9a-f]+", lambda match: f"{int(match[0], 16) - 1:#x}", log)
+    with open_object(program) as file:
+        (found,) = guess_bases(file, raw_addresses([inside.encode()]))
+    assert found.base == base
+
+
 def test_two_processes_in_one_log_have_their_own_bases(program: Path) -> None:
     runs = [ran(program, f"{ENVOY} #%d: [%p]\n") for _ in range(2)]
     with open_object(program) as file:

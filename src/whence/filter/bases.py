@@ -24,7 +24,7 @@ from math import comb
 from typing import NamedTuple
 
 from whence._base.errors import Unsupported, WhenceError
-from whence.filter.forms import ANY_ADDRESS, FORMS, Holds
+from whence.filter.forms import ANY_ADDRESS, FORMS, Back, Holds
 from whence.filter.matching import FormIndex
 from whence.objects.interface import ObjectFile
 from whence.objects.machines import EM_386, EM_AARCH64, EM_RISCV, EM_X86_64, machine_name
@@ -107,7 +107,7 @@ def _collect(index: FormIndex, text: bytes, addresses: dict[int, None]) -> None:
             if matcher.form.holds is Holds.RUNTIME:
                 for match in matcher.form.pattern.finditer(line):
                     if len(addresses) < MOST_READ and not match.groupdict().get("module"):
-                        addresses[int(match["address"], 16)] = None
+                        addresses[int(match["address"], 16) + (matcher.form.back is Back.INSIDE)] = None
 
 
 def guess_bases(file: ObjectFile, addresses: Sequence[int]) -> list[LoadBase]:

@@ -31,7 +31,8 @@ class Holds(enum.Enum):
 class Back(enum.Enum):
     """Says if the number is a return address, so that the byte before it is looked up."""
 
-    EXACT = enum.auto()  # a pc, or a return address that is one less already
+    EXACT = enum.auto()  # a pc
+    INSIDE = enum.auto()  # a return address that is one less already: inside the call
     RETURN = enum.auto()
     CALLERS = enum.auto()  # frame 0 (or the first line of a run, where frames have no number) is exact
 
@@ -378,7 +379,7 @@ FORMS = (
         _needles(placed=(b"#%d%_0x%x in ???",)),
         _pattern(r"(?P<head>#(?P<number>\d{1,9}) +0x(?P<address>HEX)) in \?\?\?EOL"),
         Holds.RUNTIME,
-        Back.EXACT,
+        Back.INSIDE,
         b"#3  0xRUNTIME in ???",
         b"{head} in {frame}",
     ),
@@ -387,7 +388,7 @@ FORMS = (
         _needles(placed=(b"%^0x%x 0x%x",)),
         _pattern(r"(?:^|(?<= ))0x(?P<address>[0-9a-f]{5,16})(?:(?= 0x| in )|EOL)"),
         Holds.RUNTIME,
-        Back.EXACT,
+        Back.EXACT,  # GNAT prints return addresses minus 2
         b"0xRUNTIME 0xRUNTIME",
     ),
     Form(
@@ -528,7 +529,7 @@ FORMS = (
         _needles(b"%/+0x%x%$"),
         _pattern(r"BOL\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.VADDR,
-        Back.EXACT,
+        Back.INSIDE,
         b"  MODULE+0xVADDR",
     ),
     Form(
@@ -536,7 +537,7 @@ FORMS = (
         _needles(placed=(b"%^%_0x%x%$",)),
         _pattern(r"BOL +0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.RUNTIME,
-        Back.EXACT,
+        Back.INSIDE,
         b"  0xRUNTIME",
     ),
     Form(
@@ -544,7 +545,7 @@ FORMS = (
         _needles(b"acktrace:%_0x%x", b"acktrace: /", b" at: 0x%x 0x%x"),
         _pattern(r"(?<= )(?:(?P<module>/[^\s+()]{1,4096})\+)?0x(?P<address>HEX)(?!\S)"),
         Holds.RUNTIME,
-        Back.EXACT,
+        Back.INSIDE,
         b"Reactor stalled for 33 ms on shard 0. Backtrace: 0xRUNTIME MODULE+0xVADDR",
     ),
     Form(

@@ -49,7 +49,7 @@ class Matcher:
         self.tail = groups.get("tail", 0)
         self.file = tuple(groups[name] for name in FILE_KEYS if name in groups) if "module" in groups else ()
         self.literals = {match[1] for needle in form.needles if (match := ORDINARY.match(needle.text))}
-        self.exact = form.back is Back.EXACT and "ra" not in groups
+        self.exact = form.back in (Back.EXACT, Back.INSIDE) and "ra" not in groups
         self.before, self.frame, self.after = template_parts(form.template)
         self.head_group = groups["head"] if self.before.startswith(b"{head}") else 0
         if self.head_group:

@@ -424,7 +424,7 @@ class LineNamer:
         groups = form.pattern.groupindex
         if "ra" in groups and match["ra"]:
             return 1
-        if form.back is Back.EXACT or ("pc" in groups and match["pc"]):
+        if form.back in (Back.EXACT, Back.INSIDE) or ("pc" in groups and match["pc"]):
             return 0
         if b"pc" in before and before.rstrip().endswith(b":"):
             return 0
