@@ -92,7 +92,9 @@ def write_minidump(file: BinaryIO, dump: ProcessDump, memory: Sequence[MemoryRan
         writer.add(layout.MEMORY_64, head + b"".join(ranges))
     else:
         pairs = zip(memory, offsets, strict=True)
-        narrow = [struct.pack("<" + layout.MEMORY_RANGE, piece.start, len(piece.data), at) for piece, at in pairs]
+        narrow = [
+            struct.pack("<" + layout.MEMORY_RANGE, piece.start, len(piece.data), position) for piece, position in pairs
+        ]
         writer.add_list(layout.MEMORY, narrow)
     written = file.write(writer.finished(facts.written))
     assert written == memory_start

@@ -40,7 +40,7 @@ def source_map_ranges(
         rows.files.extend(arena.add(os.fsencode(name)) for name in part.sources)
         *parts, fault_offset = mappings_kernel.rows(part.mappings, part.offset, len(part.sources))
         offsets.extend(parts[0].numbers())
-        files.extend(one if one == NO_FILE else one + count for one in parts[1].numbers())
+        files.extend(each if each == NO_FILE else each + count for each in parts[1].numbers())
         lines.extend(parts[2].numbers())
         columns_of_lines.extend(parts[3].numbers())
         if fault_offset >= 0:

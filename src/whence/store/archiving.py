@@ -56,7 +56,7 @@ class Supplements(DebugFiles):
             search.elf, search.path, search.how = elf, elf.path, "itself"
             search.note(elf.path, "itself", Outcome.TAKEN)
         else:
-            self._take(search, [(path, "given") for path in self.given], lambda one: belongs(one, elf, -1), elf.path)
+            self._take(search, [(path, "given") for path in self.given], lambda each: belongs(each, elf, -1), elf.path)
         return search
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:

@@ -25,10 +25,10 @@ cdef class VariableReader:
     ) noexcept nogil
     cdef bint of_unit(self, const u64* unit, Column addresses, Column offsets) noexcept nogil
     cdef bint at_address(
-        self, const u64* unit, u64 spec, unsigned long long* at, unsigned long long* vaddr
+        self, const u64* unit, u64 spec, unsigned long long* offset, unsigned long long* vaddr
     ) noexcept nogil
 
-cdef u64 block_size(bytes_at data, unsigned long long* at, u64 end, u64 form, int big) noexcept nogil
+cdef u64 block_size(bytes_at data, unsigned long long* offset, u64 end, u64 form, int big) noexcept nogil
 cdef bint is_block(u64 form) noexcept nogil
 cdef bint is_scope(u64 tag) noexcept nogil
 cdef bint address_in(const File* file, const u64* unit, u64 offset, u64 end, unsigned long long* vaddr) noexcept nogil

@@ -71,15 +71,15 @@ CALLS = cython.declare(cython.int, 5)
 NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX, SIGNATURE = range(7)  # kinds of values of attributes
 
 
-def block_size(data, at, end, form, big):
+def block_size(data, offset, end, form, big):
     """Read the size of a block, and move `at` to its first byte."""
     if form == c.DW_FORM_block1:
-        return fixed(data, at, end, 1, big)
+        return fixed(data, offset, end, 1, big)
     if form == c.DW_FORM_block2:
-        return fixed(data, at, end, 2, big)
+        return fixed(data, offset, end, 2, big)
     if form == c.DW_FORM_block4:
-        return fixed(data, at, end, 4, big)
-    return uleb(data, at, end)
+        return fixed(data, offset, end, 4, big)
+    return uleb(data, offset, end)
 
 
 def is_block(form):
@@ -484,7 +484,7 @@ class VariableReader:
                     return False
         return True
 
-    def at_address(self, unit, spec, at, vaddr):
+    def at_address(self, unit, spec, offset, vaddr):
         """Read the attributes of a DIE to its end. True if its location is an address, which is written to `vaddr`."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
@@ -492,17 +492,17 @@ class VariableReader:
         attribute: Attribute
         is_address: cython.bint = False
         while next_attribute(file.abbrev.at, cython.address(spec), file.abbrev.size, cython.address(attribute)):
-            if at[0] > end:
+            if offset[0] > end:
                 break
             if not spend(cython.address(self.budget), 1):
-                at[0] = end + 1
+                offset[0] = end + 1
                 break
-            form: u64 = indirect(data, at, end, attribute.form)
+            form: u64 = indirect(data, offset, end, attribute.form)
             if attribute.name == c.DW_AT_location and is_block(form):
-                size: u64 = block_size(data, at, end, form, file.big)
-                if at[0] <= end and size <= end - at[0]:
-                    is_address = address_in(file, unit, at[0], at[0] + size, vaddr)
-                skip(at, end, size)
+                size: u64 = block_size(data, offset, end, form, file.big)
+                if offset[0] <= end and size <= end - offset[0]:
+                    is_address = address_in(file, unit, offset[0], offset[0] + size, vaddr)
+                skip(offset, end, size)
             else:
-                skip_form(data, at, end, form, unit, file.big)
-        return is_address and at[0] <= end
+                skip_form(data, offset, end, form, unit, file.big)
+        return is_address and offset[0] <= end
