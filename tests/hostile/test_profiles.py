@@ -15,6 +15,7 @@ from tests.hostile import bounded
 from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.profiles import top
+from whence.profiles.callers import callers
 from whence.profiles.formats import firefox, folded, otlp, plain_json, pprof, speedscope
 from whence.profiles.formats import registry as formats
 from whence.profiles.non_elf_names import Processes
@@ -318,3 +319,27 @@ def test_a_profile_takes_time_and_memory_by_its_stored_bytes(make: Callable[[], 
     name = f"profile: {make.__name__.replace('_', ' ')}"
     done = bounded(converted, str(path), seconds=seconds(data), megabytes=megabytes(data), name=name, stored=len(data))
     assert all(one.startswith("ProfileError: ") for one in done.answer), done.answer
+
+
+def table_of(how: str, frames: int, samples: int) -> str:
+    """Make a table of a profile whose samples share a location with many inlined calls; return the error, or ""."""
+    made = ProfileData([SampleType("samples", "count")])
+    deep = made.location(NO_MAPPING, 1, tuple(Frame(f"f{number}") for number in range(frames)))
+    for number in range(samples):
+        made.samples.add([deep, made.location(NO_MAPPING, number + 2, (Frame("main"),))], [1])
+    profile = formats.from_bytes(formats.to_bytes(made, "pprof"))
+    try:
+        if how == "top":
+            top.functions(profile)
+        else:
+            callers(profile, ".")
+    except ProfileError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("how", ["top", "callers"])
+def test_inlined_calls_that_many_stacks_share_cost_what_is_stored(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "ALLOWANCE", 4 << 20)
+    assert table_of(how, 100, 100) == ""
+    assert "take more than 256 times its" in table_of(how, 2000, 2000)

@@ -125,6 +125,7 @@ def callers(
             if location not in cache:
                 cache[location] = tuple(map(number_of, reversed(stacks.frames(location))))
             chain += cache[location]
+        stacks.budget.charge(bounds.ENTRY * len(chain))
         if not any(map(matching.__getitem__, chain)):
             continue
         self_values[chain[0]] += value

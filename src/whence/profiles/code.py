@@ -114,6 +114,7 @@ class FunctionLines:
                     cells = cells_of[location] = self._cells_at(location)
                     sums += [0] * (len(self._cells) - len(sums))
                     last += [-1] * (len(self._cells) - len(last))
+                self._budget.charge(bounds.ENTRY * len(cells))
                 for cell in cells:
                     if last[cell] != stack:
                         last[cell] = stack

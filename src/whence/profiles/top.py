@@ -198,6 +198,7 @@ def functions(profile: ProfileData, by: str = "function", kind: int | None = Non
             if location not in cache:
                 cache[location] = rows_of(location)
             in_stack.update(cache[location])
+        stacks.budget.charge(bounds.ENTRY * sum(len(cache[location]) for location in locations))
         self_values[cache[locations[0]][0]] += value
         for number in in_stack:
             totals[number] += value
