@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from tests.forge.elf import Section, Symbol, build_id_note, forge
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from tests.hostile.bounds import bounded
-from whence._base.errors import ObjectError, Unsupported
+from whence._base.errors import ElfError, ObjectError, Unsupported
 from whence.cli.dispatch import command_for
 from whence.filter import LogFilter, Places
 from whence.locate.search import FileQuery
 from whence.locator.locator import Locator
+from whence.objects import zipped
 from whence.objects.macho import MachoFile
 from whence.objects.opening import open_object
 from whence.objects.zipped import ALLOWANCE, entry_at
@@ -273,3 +275,24 @@ def test_every_truncation_is_an_error(apk: Path) -> None:
             open_object(f"{apk}!/{ARM}").close()
         except (ObjectError, OSError):
             continue
+
+
+def test_the_entries_of_a_zip_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "base.apk"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(9):
+            archive.writestr(f"lib/{number}.so", Path(compiled()).read_bytes())
+    calls: list[int] = []
+    opened = zipped.opened
+
+    def counted(descriptor: int) -> AbstractContextManager[zipfile.ZipFile]:
+        calls.append(descriptor)
+        return opened(descriptor)
+
+    monkeypatch.setattr(zipped, "opened", counted)
+    for number in range(9):
+        zipped.read_entry(str(path), f"lib/{number}.so")
+    assert len(calls) == 1
+    path.write_bytes(b"PK\3\4")
+    with pytest.raises(ElfError, match="not a zip file"):
+        zipped.read_entry(str(path), "lib/1.so")

@@ -152,8 +152,8 @@ def read_entry(path: str, entry: str) -> EntryContent:
     with open_regular(path, ElfError) as (descriptor, size):
         if not size:
             raise empty_file(ElfError)
-        with opened(descriptor) as archive:
-            info = entry_named(archive, entry, path)
+        status = os.fstat(descriptor)
+        info = entry_named(entries_of(path, (status.st_ino, size, status.st_mtime_ns)), entry, path)
         name = f"{path}{MARK}/{info.filename}"
         mapped = MappedFile(descriptor, path, ElfError)
         start = data_offset(mapped.view, info)
@@ -170,13 +170,21 @@ def read_entry(path: str, entry: str) -> EntryContent:
         return EntryContent(name, memoryview(decompressed(stored, info, size)))
 
 
-def entry_named(archive: ZipFile, entry: str, path: str) -> ZipInfo:
+@lru_cache(maxsize=4)
+def entries_of(path: str, stamp: tuple[int, ...]) -> dict[str, ZipInfo]:
+    """Return the entries of a zip file by name, read once for all its libraries.
+
+    `stamp` changes with the file. Raises OSError, ElfError.
+    """
+    with open_regular(path, ElfError) as (descriptor, _), opened(descriptor) as archive:
+        return dict(archive.NameToInfo)
+
+
+def entry_named(entries: dict[str, ZipInfo], entry: str, path: str) -> ZipInfo:
     """Return an entry by its name, or by its file name alone. Raises FileNotFoundError, ElfError."""
-    try:
-        return archive.getinfo(entry)
-    except KeyError:
-        pass
-    infos = [] if "/" in entry else [each for each in archive.infolist() if os.path.basename(each.filename) == entry]
+    if entry in entries:
+        return entries[entry]
+    infos = [] if "/" in entry else [each for name, each in entries.items() if os.path.basename(name) == entry]
     if len(infos) == 1:
         return infos[0]
     if not infos:
