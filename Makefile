@@ -151,8 +151,9 @@ guards: $(VENV)/.tested  ## bytes of archives and instruction counts beside the 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
 
-oss-fuzz: $(VENV)/.tested  ## the targets of fuzz/oss-fuzz under atheris, SECONDS_EACH each (5), with their seeds and dictionaries
+oss-fuzz: $(VENV)/.tested  ## fuzz/oss-fuzz: build.sh as in OSS-Fuzz's image, and the targets under atheris, SECONDS_EACH each (5)
 	@$(UV) --group fuzz 2>/dev/null || $(PIP) --group fuzz
+	@$(BIN)/python -m tools.oss_fuzz --script
 	@$(BIN)/python -m tools.oss_fuzz --seconds $${SECONDS_EACH:-5}
 
 fuzz-coverage: $(VENV)/.tested  ## lines of the parsers, kernels included, that the inputs of the fuzz targets reach (minutes)
