@@ -4,11 +4,12 @@ cd "$SRC/whence"
 pip3 install "setuptools>=80" "cython>=3.2" "hypothesis>=6.100" "pytest>=8" capstone pyarrow isal
 WHENCE_CHECKED=1 pip3 install --no-build-isolation .
 python3 -m tools.corpus "$WORK/corpus"
+kernels=$(python3 -c 'import whence.kernels; print(whence.kernels.__path__[0])') # PyInstaller does not find it by itself
 for name in $(python3 -m tools.corpus --names); do
   # Every target is the same program, which chooses its parser by its own name.
   cp fuzz/oss-fuzz/fuzz_target.py "$WORK/fuzz_$name.py"
   compile_python_fuzzer "$WORK/fuzz_$name.py" --paths "$SRC/whence" --hidden-import "fuzz.$name" \
-    --collect-submodules whence --collect-submodules tests.forge --collect-submodules tests.helpers
+    --add-binary "$kernels:whence/kernels" --collect-submodules whence --collect-submodules tests.forge --collect-submodules tests.helpers
   zip -q -j "$OUT/fuzz_${name}_seed_corpus.zip" "$WORK/corpus/$name"/*
   dictionary=$(python3 -m tools.corpus --dictionary "$name")
   if [ -n "$dictionary" ]; then cp "$dictionary" "$OUT/fuzz_$name.dict"; fi
