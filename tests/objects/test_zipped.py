@@ -296,3 +296,15 @@ def test_the_entries_of_a_zip_file_are_read_once(tmp_path: Path, monkeypatch: py
     path.write_bytes(b"PK\3\4")
     with pytest.raises(ElfError, match="not a zip file"):
         zipped.read_entry(str(path), "lib/1.so")
+
+
+@pytest.mark.parametrize("content", [b"text", b""])
+def test_a_given_zip_file_may_have_libraries_that_are_not_object_files(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "base.apk"
+    with zipfile.ZipFile(path, "w", DEFLATED) as archive:
+        archive.writestr("lib/other.so", content)
+        archive.writestr("lib/program.so", Path(compiled()).read_bytes())
+    with Locator(binaries=str(path)) as locator, whence.open(compiled()) as binary:
+        assert locator.find(build_id=binary.build_id).path == f"{path}!/lib/program.so"
+    with pytest.raises(ElfError, match=r"other\.so: (not an ELF file|the file is empty)"):
+        Locator(binaries=f"{path}!/lib/other.so")

@@ -15,7 +15,7 @@ A source is anything with `find`; a store is another one. Unfit files are noted 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
 
@@ -32,7 +32,7 @@ from whence.locate.names import same_name
 from whence.locate.search import FileKind, FileQuery, Outcome, Tried
 from whence.objects.interface import ObjectFile
 from whence.objects.opening import open_object
-from whence.objects.zipped import MARK
+from whence.objects.zipped import MARK, split_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
     try:
         return of_elf(open_object(name), how)
     except ElfError as error:
+        if split_entry(name)[1]:
+            raise error.in_file(name) from None
         with open_regular(name, ElfError) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             head = file.read(4)
             file.seek(0)
@@ -147,16 +149,18 @@ def of_elf(elf: ObjectFile, how: str) -> Candidate:
 class GivenFiles(Closing):
     """Files that a person named: ELF files, debug files, archives. Raises OSError, WhenceError for a bad one.
 
-    Each ELF file stays open until it is used, so that it is opened once.
+    Each ELF file stays open until it is used, so that it is opened once. Bad files of `optional`, the libraries in
+    given zip files, are left out.
     """
 
     how = "given"
 
-    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
+    def __init__(self, paths: Iterable[str | PathLike[str]], optional: Container[str] = ()) -> None:
         self.files: list[Candidate] = []
         try:
             for path in paths:
-                self.files.append(identify(path, self.how))
+                with suppress(*((OSError, WhenceError) if path in optional else ())):
+                    self.files.append(identify(path, self.how))
         except BaseException:
             self.close()
             raise

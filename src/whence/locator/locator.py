@@ -139,12 +139,13 @@ class Locator(Closing):
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
         self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
         given = tuple(path for path in options.binaries if path not in self.binary_dirs)
-        self.files = tuple(expanded(with_libraries(given)))
+        with_entries = tuple(with_libraries(given))
+        self.files = tuple(expanded(with_entries))
         self._zip_files = [path for path in given if path.endswith(ENDINGS)]
         self.archive_dirs = tuple(map(existing_folder, options.archive_dirs))
         self._client = self._client_of(options.debuginfod)
         self._symbols = self._symbol_client_of(options.symbol_server)
-        self._given = GivenFiles(self.files)
+        self._given = GivenFiles(self.files, optional=set(with_entries).difference(given))
         self._given_folders = FolderFiles(self.binary_dirs, GivenFiles.how, by_name=True)
         self._own = OwnPath(self.root) if options.local else None
         self.sources: list[FileSource] = [self._given, self._given_folders]
