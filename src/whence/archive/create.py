@@ -147,7 +147,7 @@ def create_from_elf(
     if options.dwarf and options.compat is None and options.jobs != 1:
         decompress_ahead(elf)
         if options.crc:
-            import crc32c  # noqa: F401  # import it while sections are decompressed on other threads
+            import whence.lidia.checksum  # noqa: F401  # import it while sections are decompressed on other threads
     if options.compat == "go":
         table = go_table(elf, symtab=options.symtab, gopclntab=options.gopclntab)
         _raise_if_empty(table, elf.problems)

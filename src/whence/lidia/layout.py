@@ -438,7 +438,7 @@ _STEP: Final = 1 << 20
 
 def crc32c(parts: Iterable[bytes]) -> int:
     """Return the CRC32C (Castagnoli) of the concatenation of parts."""
-    from crc32c import crc32c as extended
+    from whence.lidia.checksum import crc32c as extended
 
     value = 0
     for part in parts:

@@ -72,7 +72,7 @@ PACKAGES = (
 
 
 LIBRARIES = (
-    "backports.zstd", "bz2", "compression.zstd", "crc32c", "ctypes", "gzip", "isal.isal_zlib", "lzma",
+    "backports.zstd", "bz2", "compression.zstd", "ctypes", "gzip", "isal.isal_zlib", "lzma",
     "pyarrow", "pydemumble", "traceback", "zipfile", "zlib",
 )  # fmt: skip
 """Modules that a confined process may need; it can't import them any more."""
