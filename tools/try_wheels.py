@@ -104,7 +104,7 @@ def try_free_threaded(name: str) -> None:
     made = environment(pythons.free_threaded(name), name)
     tag = "cp" + name.replace(".", "")
     pip(made, "--no-deps", wheel_of(f"{tag}-manylinux_2_17_x86_64"))
-    pip(made, "--only-binary=:all:", "crc32c", "urllib3", "backports.zstd; python_version < '3.14'", *TESTERS)
+    pip(made, "--only-binary=:all:", "urllib3", "backports.zstd; python_version < '3.14'", *TESTERS)
     test([made], THREADS, name, PYTHON_GIL="0")
 
 

@@ -146,8 +146,6 @@ def create_from_elf(
         zstd_module()  # raises without zstd, before any work
     if options.dwarf and options.compat is None and options.jobs != 1:
         decompress_ahead(elf)
-        if options.crc:
-            import whence.lidia.checksum  # noqa: F401  # import it while sections are decompressed on other threads
     if options.compat == "go":
         table = go_table(elf, symtab=options.symtab, gopclntab=options.gopclntab)
         _raise_if_empty(table, elf.problems)

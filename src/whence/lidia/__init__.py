@@ -4,7 +4,7 @@ Archives are written from a table of ranges (whence.ranges) and return frames fo
 docs/formats/lidia.md; archives of Pyroscope's Go package can be read, and written byte for byte with compat="go".
 
     layout.py      header, sections, extra section and checksums as bytes
-    checksum.py    the extension that computes checksums
+    checksum.py    the checksum of sections
     writer.py      writes ranges as an archive
     builder.py     archives from ranges that a program adds
     compressed.py  archives inside gzip and zstd

@@ -49,6 +49,7 @@ import sys
 from whence._base.budget import Budget
 from whence._base.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
 from whence._base.records import Record, replaced
+from whence.lidia.checksum import crc32c
 from whence.lidia.kernels.queries import (
     COLUMNS_HEAD,
     DISCRIMINATOR_SIZE,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from typing_extensions import Buffer
 
 MAGIC: Final = b".dia"
 COMPACT_MAGIC: Final = b".dic"  # a form that earlier versions wrote on request
@@ -288,7 +288,7 @@ def pack_extra(
         chunks.append((STARTS, declared))
     chunks += columns
     body = b"".join(CHUNK_HEAD.pack(tag, 0, len(content)) + content for tag, content in chunks)
-    return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
+    return body + FOOTER.pack(offset, len(body), crc32c([body]) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
 
 def little_endian(numbers: array[int]) -> bytes:
@@ -350,7 +350,7 @@ class ExtraSection:
         """Raise LidiaError if the section is malformed, ChecksumError if its checksum is wrong."""
         if self.problem is not None:
             raise self.problem
-        computed = crc32c_of(self._data[self._start : self._end]) if self._crc else 0
+        computed = crc32c([self._data[self._start : self._end]]) if self._crc else 0
         if computed != self._crc:
             raise wrong_crc("extra section", self._crc, computed)
 
@@ -431,29 +431,6 @@ class ArchiveSections:
 def too_many_names(part: str, what: str, stored: int) -> FormatError:
     """Return the error for names that overlap so much that they exceed the limit of the stored bytes."""
     return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()
-
-
-_STEP: Final = 1 << 20
-
-
-def crc32c(parts: Iterable[bytes]) -> int:
-    """Return the CRC32C (Castagnoli) of the concatenation of parts."""
-    from whence.lidia.checksum import crc32c as extended
-
-    value = 0
-    for part in parts:
-        value = int(extended(part, value))
-    return value
-
-
-def crc32c_of(data: Buffer) -> int:
-    """Return the CRC32C of a buffer.
-
-    >>> hex(crc32c_of(b"123456789"))
-    '0xe3069283'
-    """
-    view = memoryview(data)
-    return crc32c(bytes(view[offset : offset + _STEP]) for offset in range(0, len(view), _STEP))
 
 
 def wrong_crc(section: str, stored: int, computed: int) -> ChecksumError:

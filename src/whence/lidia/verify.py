@@ -7,6 +7,7 @@ from itertools import pairwise
 from whence._base.errors import ChecksumError, FormatError, LidiaError
 from whence._base.model import SOURCES
 from whence._base.records import Record
+from whence.lidia.checksum import crc32c
 from whence.lidia.kernels.inspect import Inspection, count_strings
 from whence.lidia.kernels.queries import COLUMNS_HEAD
 from whence.lidia.layout import (
@@ -20,7 +21,6 @@ from whence.lidia.layout import (
     ArchiveSection,
     ArchiveSections,
     ExtraSection,
-    crc32c_of,
     wrong_crc,
 )
 
@@ -69,7 +69,7 @@ class ArchiveInfo(Record, frozen=True):
 
 def check_crc(data: memoryview, section: ArchiveSection) -> None:
     """Raise ChecksumError unless the section's checksum is that of the header."""
-    computed = crc32c_of(data[section.offset : section.end]) if section.size else 0
+    computed = crc32c([data[section.offset : section.end]]) if section.size else 0
     if computed != section.crc:
         raise wrong_crc(section.name, section.crc, computed)
 

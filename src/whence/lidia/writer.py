@@ -23,6 +23,7 @@ from whence._base.cores import share
 from whence._base.files import atomic_write
 from whence._base.records import Record, replaced
 from whence._version import __version__
+from whence.lidia.checksum import crc32c
 from whence.lidia.compressed import codec_named, compressed
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
@@ -39,7 +40,6 @@ from whence.lidia.layout import (
     ArchiveHeader,
     ArchiveSection,
     Extra,
-    crc32c,
     little_endian,
     pack_extra,
 )
