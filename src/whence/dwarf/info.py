@@ -151,8 +151,9 @@ class DebugInfo:
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
         """Return the offsets in .debug_info of the units that can contain any of the vaddrs, in order.
 
-        Few vaddrs are looked up in .debug_aranges first; the result is used if all are listed and are in the ranges of
-        the listed units. Otherwise the ranges of all root DIEs decide; a unit without ranges can contain any vaddr.
+        Few vaddrs are looked up in .debug_aranges first; the result is used if all are listed, each by one range, and
+        are in the ranges of the listed units. Otherwise the ranges of all root DIEs decide; a unit without ranges can
+        contain any vaddr.
         """
         addresses = array("Q", vaddrs)
         if len(addresses) <= FEW and self.state < ReadState.ALL_UNITS and (offsets := self._listed_at(addresses)):

@@ -37,10 +37,13 @@ from whence.dwarf.kernels.units import (
 )
 from whence.dwarf.problems import COLUMN_OF_FAULT, unit_problem
 from whence.dwarf.sections import Sections
+from whence.kernels.rows import ascending
 from whence.objects.interface import ObjectFile
 from whence.ranges import Rows, Scopes
+from whence.ranges.kernels import order as order_kernel
 from whence.ranges.overlay import by_key
 from whence.ranges.strings import StringSpace
+from whence.ranges.table import zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +175,10 @@ class UnitRanges:
 
     def __init__(self, sections: units_kernel.DwarfSections, units: Units, aranges: memoryview) -> None:
         self._ranges = units_kernel.UnitRangeColumns(sections, units.rows, aranges)
-        self._ranges.index(by_key(self._ranges.starts.numbers()))
+        order = by_key(self._ranges.ends.numbers())
+        scratch = zeros("I", len(order))
+        in_scratch = order_kernel.order(self._ranges.starts.numbers(), order, scratch, False)
+        self._ranges.index(scratch if in_scratch else order)
         self._unlimited = self._ranges.unlimited(units.rows)
 
     def __repr__(self) -> str:
@@ -191,7 +197,7 @@ class UnitRanges:
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
         """Return the units (rows) that can contain any of the vaddrs, in order."""
         flags = bytearray(self._unlimited)
-        self._ranges.mark(array("Q", vaddrs), flags)
+        self._ranges.mark(ascending(array("Q", vaddrs))[0].numbers(), flags)
         return [index for index, flag in enumerate(flags) if flag]
 
     def clip(

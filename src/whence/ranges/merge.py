@@ -4,7 +4,8 @@ Input: tables over one string space, the best source first, each in tree order (
 the ranges inside it, by vaddr). Output: one table in order of (vaddr, depth).
 
 1. Within a table, the range of depth 0 that begins last wins an address, then the shorter one, then the first (or the
-   last) in the table: a function inside another one splits it, an alias hides the other. Ranges of size 0 are dropped.
+   last) in the table: a function inside another one splits it, an alias hides the other. A range that continues the
+   function before it began with that function: another range that begins there wins. Ranges of size 0 are dropped.
 2. Ranges of a better table win over others. A range without a name (lines without a function) takes the name of the
    range below it and keeps its lines.
 3. A range that is covered in part is clipped, with its inlined ranges and its lines; an inlined range is clipped to its
@@ -144,9 +145,9 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretche
         roots.name = roots.place
         return roots
     order = array("I", range(count) if last_wins else range(count - 1, -1, -1))
-    shorter_last = zeros("Q", count)
-    columns_kernel.complement(roots.end, shorter_last)
-    for key in (shorter_last, roots.start):
+    tie_keys = zeros("Q", count)
+    merge_kernel.write_tie_keys(roots, tie_keys)
+    for key in (tie_keys, roots.start):
         scratch = zeros("I", count)
         order = scratch if order_kernel.order(key, order, scratch, False) else order
     out = Stretches.of_size(2 * count)

@@ -143,8 +143,9 @@ cdef class UnitRangeColumns:
     cdef readonly Column owners
     cdef readonly Column described
     cdef Column first  # of a unit's ranges; one more than there are units
-    cdef Column begins  # the vaddrs where the unit changes, ascending
-    cdef Column holders  # the units there, or NO_UNIT
+    cdef Column begins  # the starts of different ranges, ascending
+    cdef Column limits  # their ends
+    cdef Column holders  # the first unit of each
 
     cdef _clear_incomplete(self, DwarfSections sections, const unsigned char[::1] aranges)
 

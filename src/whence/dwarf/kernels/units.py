@@ -43,14 +43,11 @@ from cython.cimports.whence.dwarf.kernels.reading import (
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN, insert, mix, release_index
-from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import push_u64, release, reserve_next
 
 SHORTEST_HEADER = cython.declare(u64, 7)  # bytes after its length: version, table, size of addresses
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
-NO_UNIT = cython.declare(cython.uint, 0xFFFFFFFF)
-LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
 
 
 @cython.final
@@ -548,19 +545,24 @@ def find_units(
 ):
     """Write, for each vaddr, the offset + 1 in .debug_info of the first unit that lists it.
 
-    0 stays for a vaddr that no unit lists. Return the number of listed units; -1 if the table is malformed.
+    0 stays for a vaddr that no unit lists. Return the number of listed units; -1 if the table is malformed or if
+    different ranges contain a vaddr.
     """
     size: u64 = table.shape[0]
     start: u64 = 0
     count: u64 = 0
     i: cython.Py_ssize_t
     sets: cython.Py_ssize_t = 0
+    ambiguous: cython.bint = False
     entries: AddressSet
     entries.end = 0
     belong(units.shape[0] >= vaddrs.shape[0])
     if size == 0:
         return 0
     data = cython.address(table[0])
+    first = cython.cast(cython.p_ulonglong, malloc((2 * vaddrs.shape[0] + 1) * 8))  # start and length of each range
+    if first == cython.NULL:
+        raise MemoryError
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         while entries.end < size:
@@ -572,9 +574,15 @@ def find_units(
                 handle_signals(cython.address(work), 1 + vaddrs.shape[0])
                 for i in range(vaddrs.shape[0]):
                     if vaddrs[i] >= start and vaddrs[i] - start < count:
+                        if units[i] == 0:
+                            first[2 * i] = start
+                            first[2 * i + 1] = count
+                        elif first[2 * i] != start or first[2 * i + 1] != count:
+                            ambiguous = True
                         if units[i] == 0 or entries.unit + 1 < units[i]:
                             units[i] = entries.unit + 1
-    return sets
+        free(first)
+    return -1 if ambiguous else sets
 
 
 # The unit of an address, and its rows of a line program
@@ -606,7 +614,7 @@ class UnitRangeColumns:
         version_2: cython.bint = False
         self.starts, self.ends = Column("Q", True), Column("Q", True)
         self.owners, self.first = Column("I", True), Column("I", True)
-        self.begins, self.holders = Column("Q", True), Column("I", True)
+        self.begins, self.limits, self.holders = Column("Q", True), Column("Q", True), Column("I", True)
         self.described = Column("B", True)
         if not self.described.reserve(count):
             raise MemoryError
@@ -714,71 +722,45 @@ class UnitRangeColumns:
                             described[row] = NO_RANGES
 
     def index(self, order: cython.const[cython.uint][::1]):
-        """Prepare `mark`. `order`: the rows of the ranges by start.
+        """Prepare `mark`. `order`: the rows of the ranges by start, then by end, then by unit.
 
-        Where ranges of units overlap, the first unit wins. Time: n log n for n ranges.
+        Of units with the same range (copies of a function template), only the first unit is marked.
         """
         spans: cython.Py_ssize_t = order.shape[0]
-        i: cython.Py_ssize_t = 0
-        open_spans: cython.Py_ssize_t = 0  # on the heap: open spans, and closed spans below the top
+        i: cython.Py_ssize_t
         belong(spans <= self.starts.vector.count and all_below(order, spans, self.starts.vector.count))
-        last: cython.uint = NO_UNIT
-        self.begins.vector.count = self.holders.vector.count = 0
-        if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
-            raise MemoryError
-        heap = cython.cast(cython.p_uint, malloc((spans + 1) * 4))  # LAST_ROW - row, as the greatest is first
-        if heap == cython.NULL:
+        self.begins.vector.count = self.limits.vector.count = self.holders.vector.count = 0
+        if not (self.begins.reserve(spans) and self.limits.reserve(spans) and self.holders.reserve(spans)):
             raise MemoryError
         start = cython.cast(cython.p_ulonglong, self.starts.vector.items)
         end = cython.cast(cython.p_ulonglong, self.ends.vector.items)
         owner = cython.cast(cython.p_uint, self.owners.vector.items)
-        work: cython.Py_ssize_t = 0
         with cython.nogil:
-            while i < spans or open_spans:
-                handle_signals(cython.address(work), 4)
-                # The next event: a range begins, or the winning range ends.
-                if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
-                    vaddr: cython.ulonglong = end[LAST_ROW - heap[0]]
-                else:
-                    vaddr = start[order[i]]
-                while i < spans and start[order[i]] == vaddr:
-                    push(heap, cython.address(open_spans), LAST_ROW - order[i])
-                    i += 1
-                while open_spans and end[LAST_ROW - heap[0]] <= vaddr:
-                    pop(heap, cython.address(open_spans))
-                current: cython.uint = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
-                if current != last:
-                    self.begins.push_u64(vaddr)
-                    self.holders.push_u32(current)
-                    last = current
-            free(heap)
+            for i in range(spans):
+                if i and start[order[i]] == start[order[i - 1]] and end[order[i]] == end[order[i - 1]]:
+                    continue
+                self.begins.push_u64(start[order[i]])
+                self.limits.push_u64(end[order[i]])
+                self.holders.push_u32(owner[order[i]])
 
     def mark(self, vaddrs: cython.const[cython.ulonglong][::1], flags: cython.uchar[::1]):
-        """Set flags[row] to 1 for the unit that contains each vaddr.
+        """Set flags[row] to 1 for every unit with a range that contains any of the ascending vaddrs.
 
-        Ascending vaddrs between two starts are looked up once.
+        Linear in ranges and vaddrs: ranges of units overlap, and the function at a vaddr may be in any of them.
         """
-        i: cython.Py_ssize_t
-        least: cython.ulonglong = 0
-        most: cython.ulonglong = 0  # all vaddrs of [least, most) have the same result
+        i: cython.Py_ssize_t = 0
+        span: cython.Py_ssize_t
         begins = cython.cast(cython.p_ulonglong, self.begins.vector.items)
+        limits = cython.cast(cython.p_ulonglong, self.limits.vector.items)
         holders = cython.cast(cython.p_uint, self.holders.vector.items)
         with cython.nogil:
-            for i in range(vaddrs.shape[0]):
-                if least <= vaddrs[i] < most:
-                    continue
-                low: cython.Py_ssize_t = 0
-                high: cython.Py_ssize_t = self.begins.vector.count
-                while low < high:
-                    middle: cython.Py_ssize_t = (low + high) // 2
-                    if begins[middle] <= vaddrs[i]:
-                        low = middle + 1
-                    else:
-                        high = middle
-                least = begins[low - 1] if low else 0
-                most = begins[low] if low < self.begins.vector.count else vaddrs[i]
-                if low and holders[low - 1] < flags.shape[0]:
-                    flags[holders[low - 1]] = 1
+            for span in range(self.begins.vector.count):
+                while i < vaddrs.shape[0] and vaddrs[i] < begins[span]:
+                    i += 1
+                if i == vaddrs.shape[0]:
+                    break
+                if vaddrs[i] < limits[span] and holders[span] < flags.shape[0]:
+                    flags[holders[span]] = 1
 
     def __repr__(self):
         return f"<UnitRanges of {len(self.described)} units: {len(self.starts)} ranges>"

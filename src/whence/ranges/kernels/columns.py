@@ -71,15 +71,6 @@ def spread_u8(pick: cython.const[cython.uint][::1], column: cython.uchar[::1]):
             column[index] = column[pick[index]]
 
 
-def complement(column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
-    """Write the complements of a column, whose order is reversed."""
-    index: cython.Py_ssize_t
-    belong(out.shape[0] >= column.shape[0])
-    with cython.nogil:
-        for index in range(column.shape[0]):
-            out[index] = ~column[index]
-
-
 def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
     """Add `base` to the rows of a column from `start`."""
     index: cython.Py_ssize_t

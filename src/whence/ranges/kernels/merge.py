@@ -32,21 +32,23 @@ def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, h
 
 
 def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
-    """Write the roots of rows [low, high) as Stretches.
+    """Write the roots of rows [low, high) as Stretches. `name` is 1 for a root that continues the function before it.
 
     Return True if they have to be sorted, overlap or are empty.
     """
+    function: cython.const[cython.ulonglong][::1] = table.function
     vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
     depth: cython.const[cython.uint][::1] = table.depth
     place: cython.uint[::1] = roots.place
+    continues: cython.uint[::1] = roots.name
     start: cython.ulonglong[::1] = roots.start
     end: cython.ulonglong[::1] = roots.end
     index: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
     unsorted: cython.bint = False
-    capacity: cython.Py_ssize_t = min(place.shape[0], start.shape[0], end.shape[0])
-    belong(low >= 0 and high <= min(vaddr.shape[0], length.shape[0], depth.shape[0]))
+    capacity: cython.Py_ssize_t = min(place.shape[0], continues.shape[0], start.shape[0], end.shape[0])
+    belong(low >= 0 and high <= min(vaddr.shape[0], length.shape[0], depth.shape[0], function.shape[0]))
     with cython.nogil:
         for index in range(low, high):
             if depth[index] and index != low:
@@ -56,10 +58,30 @@ def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
             place[count] = cython.cast(cython.uint, index)
             start[count] = vaddr[index]
             end[count] = _end(vaddr[index], length[index])
+            continues[count] = (
+                count > 0
+                and start[count] == end[count - 1]
+                and function[index] != 0
+                and function[index] == function[place[count - 1]]
+            )
             if length[index] == 0 or (count and start[count] < end[count - 1]):
                 unsorted = True
             count += 1
     return unsorted
+
+
+def write_tie_keys(roots, out: cython.ulonglong[::1]):
+    """Write keys that put roots with the same start into the order of `cover`: the shorter one later.
+
+    A root that continues a function is first, because the function starts earlier.
+    """
+    end: cython.const[cython.ulonglong][::1] = roots.end
+    continues: cython.const[cython.uint][::1] = roots.name
+    index: cython.Py_ssize_t
+    belong(min(out.shape[0], continues.shape[0]) >= end.shape[0])
+    with cython.nogil:
+        for index in range(end.shape[0]):
+            out[index] = 0 if continues[index] else ~end[index]
 
 
 def cover(roots, order, stack, out):
