@@ -23,8 +23,8 @@ ALL = int(os.environ.get("BENCH_QUESTIONS", QUESTIONS))
 def run() -> None:
     programs = {"whence-llvm-symbolizer": str(Path(sys.executable).parent / "whence-llvm-symbolizer")}
     for version in ("19", "14"):
-        if found := tool(f"llvm-symbolizer-{version}"):
-            programs[f"llvm-symbolizer-{version}"] = found
+        if result := tool(f"llvm-symbolizer-{version}"):
+            programs[f"llvm-symbolizer-{version}"] = result
         else:
             print(f"llvm-symbolizer-{version} is not on this machine")
     for path in debug_files():

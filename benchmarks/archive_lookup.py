@@ -31,7 +31,7 @@ def run() -> None:
 
 def measure(path: Path, archive: Path, table: lidia.Table) -> None:
     asked = array("Q", addresses(path, MANY))
-    one, lookup = asked[0], table.lookup
+    item, lookup = asked[0], table.lookup
 
     def with_names() -> None:
         answers = table.lookup_many(asked)
@@ -40,21 +40,21 @@ def measure(path: Path, archive: Path, table: lidia.Table) -> None:
 
     def first() -> None:
         with lidia.open(archive) as fresh:
-            fresh.lookup(one)
+            fresh.lookup(item)
 
     one_by_one: dict[str, Callable[[], object]] = {"whence": lambda: [lookup(vaddr) for vaddr in asked]}
     if cache := symcache(path):
         one_by_one["symbolic"] = lambda: [cache(vaddr) for vaddr in asked]
     report("open and look one up", calls({"whence": first}))
-    report(f"one address, {MANY:,} times", calls({"whence": lambda: [lookup(one) for _ in range(MANY)]}))
+    report(f"one address, {MANY:,} times", calls({"whence": lambda: [lookup(item) for _ in range(MANY)]}))
     report(f"{MANY:,} addresses, one by one", calls(one_by_one, runs=3))
     report(f"{MANY:,} addresses at once, names and files as text", calls({"whence": with_names}))
     text = "\n".join(map(hex, asked)).encode()
     report(f"{MANY:,} addresses as llvm-symbolizer's text", calls({"whence": lambda: Renderer(table).lines(text)}))
     report("verify", calls({"whence": table.verify}, runs=2))
     builder = lidia.Builder()
-    for place in range(min(len(table), 50_000)):
-        builder.add(table[place])
+    for location in range(min(len(table), 50_000)):
+        builder.add(table[location])
     ranges = builder.ranges()
     report(f"write {len(ranges):,} ranges", calls({"whence": lambda: lidia.write(ranges, io.BytesIO())}))
 

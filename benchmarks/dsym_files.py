@@ -69,8 +69,8 @@ def measure(path: Path, out: Path) -> None:
         commands["llvm-symbolizer"] = [symbolizer, f"--obj={path}"]
     else:
         print("llvm-symbolizer is not on this machine (Debian: llvm)")
-    one = {name: [*command, f"{vaddrs[0]:#x}"] for name, command in commands.items()}
-    report(f"one address: {title}", processes(one, runs=5))
+    item = {name: [*command, f"{vaddrs[0]:#x}"] for name, command in commands.items()}
+    report(f"one address: {title}", processes(item, runs=5))
     stdin = out / f"{path.name}.{MANY}.txt"
     stdin.write_text("".join(f"{vaddr:#x}\n" for vaddr in vaddrs))
     report(f"{MANY:,} addresses: {title}", processes(commands, runs=3, stdin=str(stdin)))

@@ -50,7 +50,7 @@ def measure(plain: Path, other: Path) -> None:
     }
     report(f"create: {other.name} ({sizes})", processes(create, runs=5))
     Path(made).unlink()
-    one = {name: [*command, address] for name, command in commands.items()}
-    report(f"one address: {other.name} ({sizes})", processes(one, runs=5))
+    item = {name: [*command, address] for name, command in commands.items()}
+    report(f"one address: {other.name} ({sizes})", processes(item, runs=5))
     stdin = str(address_file(plain, MANY))
     report(f"{MANY:,} addresses: {other.name}", processes(commands, runs=3, stdin=stdin))

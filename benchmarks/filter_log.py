@@ -49,8 +49,8 @@ def run() -> None:
             with Places() as places:
                 engine = LogFilter(places)
                 began = time.process_time()
-                for at in range(0, len(log), BLOCK):
-                    engine.feed(log[at : at + BLOCK])
+                for offset in range(0, len(log), BLOCK):
+                    engine.feed(log[offset : offset + BLOCK])
                 engine.finish()
                 seconds = time.process_time() - began
             path = Path(folder, "log")

@@ -31,7 +31,7 @@ CODE, BASE = 0x400000, 0x7F0000000000
 
 def large_files() -> list[Path]:
     """The files of this machine with the most .eh_frame."""
-    found: dict[tuple[int, str], Path] = {}
+    result: dict[tuple[int, str], Path] = {}
     for folder in FOLDERS:
         for root, _, names in os.walk(folder):
             for name in names:
@@ -42,10 +42,10 @@ def large_files() -> list[Path]:
                     with ElfFile.open(path) as elf:
                         section = elf.section(".eh_frame")
                         if section is not None and section.in_file:
-                            found[section.size, name] = path
+                            result[section.size, name] = path
                 except Exception:  # no ELF file
                     continue
-    return [found[key] for key in sorted(found, reverse=True)[:FILES]]
+    return [result[key] for key in sorted(result, reverse=True)[:FILES]]
 
 
 def compiled(data: bytes, vaddr: int) -> int:
@@ -76,8 +76,8 @@ def many_samples() -> StackSamples:
     for frame in range(DEPTH - 1):
         stack[8 * frame + 7] = CODE + 0x100 + 37 * (frame * 7919 % 1700)
     pc = array("Q", [CODE + 0x20 + index % 4096 for index in range(SAMPLES)])
-    base, at, size = (array("Q", [value]) * SAMPLES for value in (BASE, 0, STACK))
-    return StackSamples(pc, array("Q", [BASE]) * (2 * SAMPLES), array("I", [7, 6]), base, at, size, stack.tobytes())
+    base, offset, size = (array("Q", [value]) * SAMPLES for value in (BASE, 0, STACK))
+    return StackSamples(pc, array("Q", [BASE]) * (2 * SAMPLES), array("I", [7, 6]), base, offset, size, stack.tobytes())
 
 
 def run() -> None:
@@ -96,6 +96,6 @@ def run() -> None:
             print(f"  readelf --debug-dump=frames-interp: {cost}, {cost.seconds / seconds:.0f} times as long")
     samples, code = many_samples(), OneFunction()
     began = time.process_time()
-    found = stacks(code, X86_64, samples)
+    result = stacks(code, X86_64, samples)
     took = time.process_time() - began
-    print(f"{SAMPLES:,} samples of {DEPTH} frames: {len(found.pc) / took / 1e6:.1f} million frames/s and core")
+    print(f"{SAMPLES:,} samples of {DEPTH} frames: {len(result.pc) / took / 1e6:.1f} million frames/s and core")

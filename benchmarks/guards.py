@@ -100,10 +100,10 @@ def instructions() -> Iterator[tuple[str, int]]:
         for name, command, stdin in cases(Path(folder)):
             with open(stdin or os.devnull, "rb") as questions:
                 done = subprocess.run([*before, *command], stdin=questions, capture_output=True, env=environment)
-            found = COUNTED.search(done.stderr.decode(errors="replace"))
-            if done.returncode or found is None:
+            result = COUNTED.search(done.stderr.decode(errors="replace"))
+            if done.returncode or result is None:
                 raise SystemExit(f"{' '.join(command)} failed: {done.stderr.decode(errors='replace')[-500:]}")
-            yield f"{kind} {name}", int((found[1] or found[2]).replace(",", ""))
+            yield f"{kind} {name}", int((result[1] or result[2]).replace(",", ""))
 
 
 def machine() -> str:
@@ -117,9 +117,9 @@ def recorded() -> dict[str, dict[str, str | int]]:
 
 def compare(key: str, measured: Callable[[], Iterator[tuple[str, str | int]]]) -> int:
     """Print each case beside its record; returns how many are worse."""
-    known, worse = recorded().get(key, {}), 0
+    expected, worse = recorded().get(key, {}), 0
     for name, value in measured():
-        before = known.get(name)
+        before = expected.get(name)
         if before is None:
             verdict = "no record"
         elif isinstance(value, int) and isinstance(before, int):

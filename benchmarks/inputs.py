@@ -32,8 +32,8 @@ def debug_files() -> list[Path]:
     if given := os.environ.get("BENCH_FILES"):
         return [Path(path) for path in given.split(":")]
     cached = (ROOT / ".cache").rglob("*")
-    found = {path for path in cached if path.is_file() and path.stat().st_size > SMALLEST and is_debug_file(path)}
-    return sorted({*found, own_library()}, key=lambda path: path.stat().st_size)
+    result = {path for path in cached if path.is_file() and path.stat().st_size > SMALLEST and is_debug_file(path)}
+    return sorted({*result, own_library()}, key=lambda path: path.stat().st_size)
 
 
 def is_debug_file(path: Path) -> bool:

@@ -41,10 +41,10 @@ def program(folder: Path) -> Path:
             with ElfFile.open(given) as executable:
                 if executable.build_id != elf.build_id:
                     continue
-        whole = folder / Path(given).name
-        if not whole.exists():
-            subprocess.run(["eu-unstrip", given, str(path), "-o", str(whole)], check=True)
-        return whole
+        full = folder / Path(given).name
+        if not full.exists():
+            subprocess.run(["eu-unstrip", given, str(path), "-o", str(full)], check=True)
+        return full
     raise SystemExit("no debug file of BENCH_PROGRAM among BENCH_FILES")
 
 

@@ -30,9 +30,9 @@ def run() -> None:
             "pyelftools": [sys.executable, "-c", PYELFTOOLS, str(path)],
         }
         for name in ("nm", "llvm-nm"):
-            found = tool(name)
-            if found is None:
+            result = tool(name)
+            if result is None:
                 print(f"{name} is not on this machine")
             else:
-                commands[name] = [found, "-n", "-S", "--defined-only", str(path)]
+                commands[name] = [result, "-n", "-S", "--defined-only", str(path)]
         report(f"list symbols: {path.name} ({path.stat().st_size / 1e6:.0f} MB)", processes(commands, runs=3))

@@ -43,9 +43,9 @@ def archives(folder: Path) -> list[str]:
     for build_id in ids:
         builder = lidia.Builder(build_id=build_id)
         builder.extend(
-            Range(0x1000 + FUNCTION * at, FUNCTION, f"function_{at}_of_{build_id[-3:]}", f"file_{at % 50}.c",
-                  line_table=[(0, at + 1), (FUNCTION // 2, at + 2)])
-            for at in range(FUNCTIONS)
+            Range(0x1000 + FUNCTION * index, FUNCTION, f"function_{index}_of_{build_id[-3:]}", f"file_{index % 50}.c",
+                  line_table=[(0, index + 1), (FUNCTION // 2, index + 2)])
+            for index in range(FUNCTIONS)
         )  # fmt: skip
         (folder / f"{build_id}.lidia").write_bytes(builder.to_bytes())
     return ids
@@ -99,12 +99,12 @@ def run() -> None:
         draw = random.Random(1)
         distinct = pa.record_batch(
             {
-                "build_id": pa.array([ids[at % BUILD_IDS] for at in range(BATCH)]).dictionary_encode(),
+                "build_id": pa.array([ids[index % BUILD_IDS] for index in range(BATCH)]).dictionary_encode(),
                 "address": pa.array(draw.choices(range(0x1000, 0x1000 + FUNCTION * FUNCTIONS), k=BATCH)),
             }
         )
         for size in (BATCH, BATCH // 8):
-            parts = [distinct.slice(at, size) for at in range(0, BATCH, size)]
+            parts = [distinct.slice(index, size) for index in range(0, BATCH, size)]
             with Namer(locator=locator, leaf=True) as namer:
                 seconds = timed(namer, parts, warm=False)
             print(f"all distinct, {size:,} at once: {BATCH / seconds / 1e6:.2f} million rows/s and core")
@@ -179,13 +179,13 @@ def peers(plain: Any, folder: Path, rows: int) -> None:
     import duckdb
     import pyarrow as pa
 
-    starts = [0x1000 + FUNCTION * at for at in range(FUNCTIONS)]
+    starts = [0x1000 + FUNCTION * index for index in range(FUNCTIONS)]
     ids = [f"{number:040x}" for number in range(1, BUILD_IDS + 1)]
     ranges = pa.table(
         {
-            "build_id": [one for one in ids for _ in starts],
+            "build_id": [each for each in ids for _ in starts],
             "start": pa.array(starts * BUILD_IDS, pa.uint64()),
-            "name": [f"function_{at}_of_{one[-3:]}" for one in ids for at in range(FUNCTIONS)],
+            "name": [f"function_{index}_of_{each[-3:]}" for each in ids for index in range(FUNCTIONS)],
         }
     )
     with duckdb.connect() as connection:
@@ -220,12 +220,12 @@ def symcaches(ids: list[str]) -> dict[str, Any]:
     out = {}
     for build_id in ids:
         lines = [f"MODULE Linux x86_64 {build_id[-32:].upper()}0 module"]
-        lines += [f"FILE {at} file_{at}.c" for at in range(50)]
-        for at in range(FUNCTIONS):
-            start, half = 0x1000 + FUNCTION * at, FUNCTION // 2
-            lines.append(f"FUNC {start:x} {FUNCTION:x} 0 function_{at}_of_{build_id[-3:]}")
-            lines.append(f"{start:x} {half:x} {at + 1} {at % 50}")
-            lines.append(f"{start + half:x} {half:x} {at + 2} {at % 50}")
+        lines += [f"FILE {index} file_{index}.c" for index in range(50)]
+        for index in range(FUNCTIONS):
+            start, half = 0x1000 + FUNCTION * index, FUNCTION // 2
+            lines.append(f"FUNC {start:x} {FUNCTION:x} 0 function_{index}_of_{build_id[-3:]}")
+            lines.append(f"{start:x} {half:x} {index + 1} {index % 50}")
+            lines.append(f"{start + half:x} {half:x} {index + 2} {index % 50}")
         text = "\n".join(lines).encode() + b"\n"
         out[build_id] = next(Archive.from_bytes(text).iter_objects()).make_symcache()
     return out

@@ -39,9 +39,11 @@ def made(paths: list[Path], out: Path) -> list[str]:
     build_ids = []
     for index, path in enumerate(paths):
         with ElfFile.open(path) as elf:
-            code = next(one for one in elf.segments if one.type == 1 and one.executable)
+            code = next(each for each in elf.segments if each.type == 1 and each.executable)
             build_id = elf.build_id
-        inside = [at for at in addresses(path, 2 * HOT) if code.vaddr <= at < code.vaddr + code.memory_size][:HOT]
+        inside = [
+            number for number in addresses(path, 2 * HOT) if code.vaddr <= number < code.vaddr + code.memory_size
+        ][:HOT]
         if code.vaddr >> 63:
             name, start = "[kernel.kallsyms]_text", code.vaddr
             records.append(forge.mmap(KERNEL_PID, start, code.memory_size, start, name, misc=1))
@@ -53,8 +55,8 @@ def made(paths: list[Path], out: Path) -> list[str]:
         start = 0x7F0000000000 + (index << 32)
         size = (code.memory_size + code.vaddr - low + 4095) & -4096
         records.append(forge.mmap2(PID, start, size, code.file_offset & -4096, str(path), build_id=build_id))
-        user += [start + at - low for at in inside]
-    records += [forge.comm(PID, PID + at, f"worker-{at}") for at in range(THREADS)]
+        user += [start + number - low for number in inside]
+    records += [forge.comm(PID, PID + number, f"worker-{number}") for number in range(THREADS)]
     chains = []
     stack = dice.choices(user, k=DEPTH)
     for _ in range(STACKS):
@@ -64,14 +66,14 @@ def made(paths: list[Path], out: Path) -> list[str]:
         if kernel and dice.random() < 0.3:
             chain = [KERNEL, *dice.choices(kernel, k=6), *chain]
         chains.append((chain[1], forge.pack(f"Q{len(chain)}Q", len(chain), *chain), 1 if chain[0] == KERNEL else 2))
-    weights = [1 / (1 + at) for at in range(STACKS)]
+    weights = [1 / (1 + number) for number in range(STACKS)]
     order = dice.choices(range(STACKS), weights=weights, k=SAMPLES)
     head, fixed = struct.Struct("<IHH"), struct.Struct("<QIIQQIIQ")
     parts = []
-    for at, one in enumerate(order):
-        ip, chain_bytes, mode = chains[one]
-        tid = PID + at % THREADS
-        body = fixed.pack(ip, PID, tid, 1_000_000_000 + 1000 * at, 1, at % 8, 0, 250_000)
+    for number, each in enumerate(order):
+        ip, chain_bytes, mode = chains[each]
+        tid = PID + number % THREADS
+        body = fixed.pack(ip, PID, tid, 1_000_000_000 + 1000 * number, 1, number % 8, 0, 250_000)
         parts.append(head.pack(9, mode, 8 + len(body) + len(chain_bytes)) + body + chain_bytes)
     out.write_bytes(forge.file([*records, *parts], features={2: forge.build_ids(build_ids)} if build_ids else None))
     return options
@@ -83,12 +85,12 @@ def run() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{SAMPLES}.data"
     kernel = made(paths, path)
-    print(f"{path.stat().st_size:,} bytes, {SAMPLES:,} samples over {', '.join(one.name for one in paths)}")
-    for one in paths:
-        with ElfFile.open(one) as elf:
+    print(f"{path.stat().st_size:,} bytes, {SAMPLES:,} samples over {', '.join(each.name for each in paths)}")
+    for each in paths:
+        with ElfFile.open(each) as elf:
             archive = folder / f"{elf.build_id}.lidia"
         if not archive.exists():
-            create(one, archive)
+            create(each, archive)
     base = [WHENCE, "profile", str(path), "--no-cache", "--archive-dir", str(folder)]
     commands = {
         "whence": [*base, "-o", str(folder / "out.pb.gz")],

@@ -36,10 +36,10 @@ CANDIDATES = (
 
 def binaries() -> list[Path]:
     """Five ELF files with names in them."""
-    found = [own_library()]
+    result = [own_library()]
     for pattern in CANDIDATES:
-        found += [Path(path) for path in glob.glob(f"/usr/lib/*-linux-gnu/{pattern}")[:1]]
-    return found[:5]
+        result += [Path(path) for path in glob.glob(f"/usr/lib/*-linux-gnu/{pattern}")[:1]]
+    return result[:5]
 
 
 def made(paths: list[Path], size_bytes: int = BYTES, *, seed: int = 1, count: int = LOCATIONS) -> bytes:
@@ -50,20 +50,20 @@ def made(paths: list[Path], size_bytes: int = BYTES, *, seed: int = 1, count: in
     locations = []
     for index, path in enumerate(paths):
         with ElfFile.open(path) as elf:
-            code = next(one for one in elf.segments if one.type == 1 and one.executable)
+            code = next(each for each in elf.segments if each.type == 1 and each.executable)
             strings.append(elf.build_id)
         start = 0x7F0000000000 + (index << 32)
         low = code.file_offset & -4096
         fields = (index + 1, start, start + code.file_offset + code.file_size - low, low, 3 + index, len(strings) - 1)
-        parts.append(wire.payload(3, b"".join(wire.number(at + 1, value) for at, value in enumerate(fields))))
-        inside = [at for at in addresses(path, 2 * count) if code.vaddr <= at < code.vaddr + code.file_size]
+        parts.append(wire.payload(3, b"".join(wire.number(offset + 1, value) for offset, value in enumerate(fields))))
+        inside = [offset for offset in addresses(path, 2 * count) if code.vaddr <= offset < code.vaddr + code.file_size]
         for vaddr in inside[:count]:
             runtime = start + vaddr - code.vaddr + code.file_offset - low
             locations.append((index + 1, runtime))
     dice.shuffle(locations)
     for number, (mapping, address) in enumerate(locations, 1):
         parts.append(wire.payload(4, wire.number(1, number) + wire.number(2, mapping) + wire.number(3, address)))
-    parts += [wire.text(6, one) for one in strings]
+    parts += [wire.text(6, each) for each in strings]
     size = sum(map(len, parts))
     ids = [wire.varint(number + 1) for number in range(len(locations))]
     stack = dice.choices(ids, k=40)

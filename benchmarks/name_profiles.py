@@ -35,24 +35,24 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 
 def inputs(folder: Path, paths: list[Path]) -> Path:
     """A folder of profiles: each has locations of its own in the same binaries."""
-    place = folder / f"profiles-{FILES}"
-    if len(list(place.glob("*.pb.gz"))) < FILES:
-        place.mkdir(exist_ok=True)
+    location = folder / f"profiles-{FILES}"
+    if len(list(location.glob("*.pb.gz"))) < FILES:
+        location.mkdir(exist_ok=True)
         for number in range(FILES):
             plain = made(paths, BYTES, seed=number, count=LOCATIONS)
-            (place / f"{number:04}.pb.gz").write_bytes(gz.deflated(plain))
-    return place
+            (location / f"{number:04}.pb.gz").write_bytes(gz.deflated(plain))
+    return location
 
 
 def run() -> None:
     folder, paths = archived()
-    place = inputs(folder, paths)
-    files = sorted(place.iterdir())
-    print(f"{len(files):,} files of {sum(one.stat().st_size for one in files) // len(files):,} bytes")
+    location = inputs(folder, paths)
+    files = sorted(location.iterdir())
+    print(f"{len(files):,} files of {sum(each.stat().st_size for each in files) // len(files):,} bytes")
     base = [WHENCE, "profile", "--no-cache", "--archive-dir", str(folder), *map(str, files)]
     commands = {
         "whence profile A B C": [*base, "-o", str(folder / "profiles-out"), "--json"],
-        "reading alone": [sys.executable, "-c", PARSE, str(place)],
+        "reading alone": [sys.executable, "-c", PARSE, str(location)],
     }
     ratios: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
@@ -66,8 +66,8 @@ def run() -> None:
             print(f"  {name:22} {costs[-1][0]:7.2f} s  {processor:7.2f} s of processor")
             if run.stdout.startswith("{"):
                 lines = [json.loads(line) for line in run.stdout.splitlines()]
-                unnamed = sum(one["unnamed"] for one in lines)
-                print(f"  {sum(one['named'] for one in lines):,} locations named, {unnamed:,} not")
+                unnamed = sum(each["unnamed"] for each in lines)
+                print(f"  {sum(each['named'] for each in lines):,} locations named, {unnamed:,} not")
         (wall, processor), (wall_alone, processor_alone) = costs
         ratios.append((wall / wall_alone, processor / processor_alone))
     wall, processor = (statistics.median(column) for column in zip(*ratios, strict=True))

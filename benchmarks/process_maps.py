@@ -43,12 +43,12 @@ def tiny_elf(build_id: bytes) -> bytes:
     import struct
 
     note = struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id
-    at = 64 + 2 * 56
+    offset = 64 + 2 * 56
     header = (
         b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
     )
     code = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x1000, 0x1000, 4096, 4096, 4096)
-    notes = struct.pack("<IIQQQQQQ", 4, 4, at, 0x1000 + at, at, len(note), len(note), 4)
+    notes = struct.pack("<IIQQQQQQ", 4, 4, offset, 0x1000 + offset, offset, len(note), len(note), 4)
     return (header + code + notes + note).ljust(4096, b"\x90")
 
 

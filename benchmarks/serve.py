@@ -61,27 +61,27 @@ def run() -> None:
         ids = put_files(folder)
         hosts = [host for host in ("granian", "uvicorn") if importlib.util.find_spec(host)]
         with started(folder, hosts) as servers:
-            peer = next((one for one in servers if one.name == "debuginfod"), None)
+            peer = next((each for each in servers if each.name == "debuginfod"), None)
             if peer is not None:
                 wait_until_scanned(peer, ids)
-            large = max(ids, key=lambda one: (folder / "store" / "buildid" / one / "debuginfo").stat().st_size)
+            large = max(ids, key=lambda each: (folder / "store" / "buildid" / each / "debuginfo").stat().st_size)
             large_files(servers, f"/buildid/{large}/debuginfo")
             small_answers(servers, large)
-            for one in servers:
-                if one.name != "debuginfod":
-                    named_tables(one, ids)
-            arrival(next(one for one in servers if one.name != "debuginfod"), folder, ids)
+            for each in servers:
+                if each.name != "debuginfod":
+                    named_tables(each, ids)
+            arrival(next(each for each in servers if each.name != "debuginfod"), folder, ids)
 
 
 def put_files(folder: Path) -> dict[str, Path]:
     """IDS build-ids in a store, and their files in a folder: files of this machine, again under ids of their own."""
-    found = [path for path in debug_files() if path.stat().st_size < 1 << 28]
+    result = [path for path in debug_files() if path.stat().st_size < 1 << 28]
     if os.environ.get("WHENCE_CORPORA"):
-        found += sorted(Path(os.environ["WHENCE_CORPORA"]).rglob("*.ko"))[: IDS - len(found)]
+        result += sorted(Path(os.environ["WHENCE_CORPORA"]).rglob("*.ko"))[: IDS - len(result)]
     (folder / "files").mkdir()
     ids: dict[str, Path] = {}
     for number in range(IDS):
-        source = found[number % len(found)]
+        source = result[number % len(result)]
         with ElfFile.open(source) as elf:
             build_id = elf.build_id
         content = source.read_bytes()
@@ -114,14 +114,14 @@ def started(folder: Path, hosts: list[str]) -> Iterator[list[Served]]:
             with open(folder / f"{port}.log", "wb") as log:
                 process = subprocess.Popen([*command, str(port)], stdout=log, stderr=log)
             servers.append(Served(name, process, port))
-        for one in servers:
-            wait_until(one, "/metrics")
+        for each in servers:
+            wait_until(each, "/metrics")
         yield servers
     finally:
-        for one in servers:
-            one.process.send_signal(signal.SIGTERM)
-        for one in servers:
-            one.process.wait(60)
+        for each in servers:
+            each.process.send_signal(signal.SIGTERM)
+        for each in servers:
+            each.process.wait(60)
 
 
 def ask(server: Served, path: str, body: bytes | None = None, kind: str = "") -> tuple[int, bytes]:
@@ -146,8 +146,8 @@ def wait_until(server: Served, path: str) -> None:
 
 
 def wait_until_scanned(server: Served, ids: dict[str, Path]) -> None:
-    for one in ids:
-        wait_until(server, f"/buildid/{one}/section/{SECTION}")
+    for each in ids:
+        wait_until(server, f"/buildid/{each}/section/{SECTION}")
 
 
 def received(server: Served, path: str) -> tuple[float, int]:
@@ -163,20 +163,20 @@ def received(server: Served, path: str) -> tuple[float, int]:
 
 
 def large_files(servers: list[Served], path: str) -> None:
-    rates: dict[str, list[float]] = {one.name: [] for one in servers}
+    rates: dict[str, list[float]] = {each.name: [] for each in servers}
     spent = dict.fromkeys(rates, 0.0)
     size = 0
     for turn in range(RUNS + 1):
-        for one in servers:
-            before = one.processor_seconds()
-            seconds, size = received(one, path)
+        for each in servers:
+            before = each.processor_seconds()
+            seconds, size = received(each, path)
             if turn:
-                rates[one.name].append(size / seconds / 1e6)
-                spent[one.name] += one.processor_seconds() - before
+                rates[each.name].append(size / seconds / 1e6)
+                spent[each.name] += each.processor_seconds() - before
     print(f"a file of {size / 1e6:.0f} MB (goal: {LARGE_SHARE} of debuginfod's rate)")
     theirs = statistics.median(rates.get("debuginfod", [0.0]))
-    for name, found in rates.items():
-        rate = statistics.median(found)
+    for name, result in rates.items():
+        rate = statistics.median(result)
         ratio = f", {rate / theirs:.2f} of debuginfod's" if theirs and name != "debuginfod" else ""
         print(f"  {name:18} {rate:8,.0f} MB/s, {1e3 * spent[name] / RUNS:6.1f} ms of processor time{ratio}")
 
@@ -188,15 +188,15 @@ def small_answers(servers: list[Served], build_id: str) -> None:
         ("metrics", "/metrics"),
     ):  # fmt: skip
         print(f"{title} (goal: {TIMES} times debuginfod's requests a second)")
-        found: dict[str, list[tuple[float, float]]] = {one.name: [] for one in servers}
+        result: dict[str, list[tuple[float, float]]] = {each.name: [] for each in servers}
         for turn in range(4):
-            for one in servers:
-                before = one.processor_seconds()
-                rate, count = requests_a_second(one.port, path, SECONDS if turn else 1)
+            for each in servers:
+                before = each.processor_seconds()
+                rate, count = requests_a_second(each.port, path, SECONDS if turn else 1)
                 if turn:
-                    found[one.name].append((rate, (one.processor_seconds() - before) / max(count, 1)))
+                    result[each.name].append((rate, (each.processor_seconds() - before) / max(count, 1)))
         medians = {
-            name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in found.items()
+            name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in result.items()
         }
         theirs = medians.get("debuginfod")
         for name, (rate, spent) in medians.items():
@@ -229,26 +229,26 @@ def requests_a_second(port: int, path: str, seconds: int) -> tuple[float, int]:
         line.close()
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
     return sum(counts) / seconds, sum(counts)
 
 
 def named_tables(server: Served, ids: dict[str, Path]) -> None:
     """/symbolize of ROWS addresses of all ids: as an Arrow stream, plain and with dictionaries, and as JSON lines."""
     dice = random.Random(7)
-    drawn = {one: addresses(path, ROWS // 100) for one, path in ids.items()}
-    asked = [(one, dice.choice(drawn[one])) for one in dice.choices(list(ids), k=ROWS)]
+    drawn = {each: addresses(path, ROWS // 100) for each, path in ids.items()}
+    asked = [(each, dice.choice(drawn[each])) for each in dice.choices(list(ids), k=ROWS)]
     bodies = {"JSON lines": ("", b"".join(b'{"build_id": "%s", "address": %d}\n' % (i.encode(), a) for i, a in asked))}
     try:
         import pyarrow as pa
     except ImportError:
         print("pyarrow: not installed")
     else:
-        for title, texts in (("Arrow", pa.array([one for one, _ in asked])), ("Arrow, dictionary", None)):
-            column = pa.array([one for one, _ in asked]).dictionary_encode() if texts is None else texts
+        for title, texts in (("Arrow", pa.array([each for each, _ in asked])), ("Arrow, dictionary", None)):
+            column = pa.array([each for each, _ in asked]).dictionary_encode() if texts is None else texts
             batch = pa.record_batch(
                 [column, pa.array([vaddr for _, vaddr in asked], pa.uint64())], ["build_id", "address"]
             )

@@ -37,14 +37,14 @@ def run() -> None:
 def elf_files(folder: Path) -> int:
     """FILES ELF files with build-ids: those below WHENCE_CORPORA, again and again under ids of their own."""
     corpora = os.environ.get("WHENCE_CORPORA")
-    found = sorted(Path(corpora).rglob("*.ko")) if corpora else []
-    found = found or list(debug_files())
+    result = sorted(Path(corpora).rglob("*.ko")) if corpora else []
+    result = result or list(debug_files())
     folder.mkdir()
     total = 0
     for number in range(FILES):
-        source = found[number % len(found)]
+        source = result[number % len(result)]
         target = folder / f"{number:04}"
-        if number < len(found):
+        if number < len(result):
             shutil.copyfile(source, target)
         else:
             with ElfFile.open(source) as elf:
@@ -69,7 +69,7 @@ def adding(folder: Path) -> None:
     with Store(folder / "store") as store:
         done = store.add(folder / "in")
     together, cpu = time.perf_counter() - began, processor_time() - used
-    assert all(one.outcome == "added" for one in done)
+    assert all(each.outcome == "added" for each in done)
     print(f"add: {FILES:,} ELF files, {size / 1e6:,.0f} MB")
     print(f"  lidia create, one by one  {alone:6.1f} s, {alone_cpu:6.1f} s of processor time")
     print(

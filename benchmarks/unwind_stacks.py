@@ -81,8 +81,8 @@ def run() -> None:
         child = started(LIVE_THREADS, 1, folder)
         pid = str(child.pid)
         layouts = [StackPointer(216, 152, 8), StackPointer(272, 248, 8)]
-        held = [stop_threads(child.pid, f"/proc/{pid}", layouts).stopped_seconds for _ in range(STOPS)]
-        print(f"a process of {LIVE_THREADS} threads, each stopped for {min(held) * 1e3:.2f} ms at most")
+        kept = [stop_threads(child.pid, f"/proc/{pid}", layouts).stopped_seconds for _ in range(STOPS)]
+        print(f"a process of {LIVE_THREADS} threads, each stopped for {min(kept) * 1e3:.2f} ms at most")
         commands = {"whence": [WHENCE, "pid", pid, "--stop"]}
         if tool("gdb"):
             commands["gdb"] = gdb("-p", pid)

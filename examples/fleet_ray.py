@@ -42,12 +42,12 @@ def main() -> int:
         *name_files(tables, options.out, places, leaf=options.leaf),
         *name_profile_files(profiles, options.out, places),
     ]
-    for one in done:
-        if one["error"]:
-            print(f"{one['source']}: {one['error']}", file=sys.stderr)
-    skipped = sum(bool(one.get("skipped")) for one in done)
-    failed = sum(bool(one["error"]) for one in done)
-    addresses, named = sum(one["addresses"] for one in done), sum(one["named"] for one in done)
+    for each in done:
+        if each["error"]:
+            print(f"{each['source']}: {each['error']}", file=sys.stderr)
+    skipped = sum(bool(each.get("skipped")) for each in done)
+    failed = sum(bool(each["error"]) for each in done)
+    addresses, named = sum(each["addresses"] for each in done), sum(each["named"] for each in done)
     share = 100 * named / addresses if addresses else 0.0
     print(f"{len(done)} files, {skipped} done before, {failed} failed")
     print(f"{named:,} of {addresses:,} addresses named ({share:.1f} %)")

@@ -24,7 +24,7 @@ def seeds() -> list[bytes]:
         "1003027708 0f027708 41 0c0708 1603027708 2e08 2d",
         "0703 0803 090305 050302 11037e 140302 15037e 2f0302 0e20 137e 12067e",
     )
-    forged = [section(bytes.fromhex(one)) for one in programs]
+    forged = [section(bytes.fromhex(each)) for each in programs]
     return [*forged, section(b"", augmentation=b"zPLR\0", data=b"\x03" + bytes(4) + b"\x1b\x03"), *real()]
 
 
@@ -34,7 +34,7 @@ def real() -> list[bytes]:
     if not path.is_file():
         return []
     with ElfFile.open(path) as elf:
-        return [bytes(one.data)[:4096] for one in CallFrames.of_elf(elf).sections]
+        return [bytes(each.data)[:4096] for each in CallFrames.of_elf(elf).sections]
 
 
 def target(data: bytes) -> None:
@@ -47,8 +47,8 @@ def target(data: bytes) -> None:
     ):
         for vaddr in (CODE, CODE + 5, VADDR, 0):
             with suppress(DwarfError):
-                found = frames.find(vaddr)
-                assert found is None or found.start <= vaddr < found.end
+                result = frames.find(vaddr)
+                assert result is None or result.start <= vaddr < result.end
         for fde in frames.fdes():
             starts = [row.start for row in fde.rows]
             assert starts
@@ -60,14 +60,14 @@ def walk(frames: FrameSection, data: bytes) -> None:
     walker = Walker(X86_64, "little")
     walker.add_mapping(CODE, CODE + 0x1000)
     walker.set_module(0, 0, [frames.table])
-    one = array("Q", [STACK])
+    item = array("Q", [STACK])
     samples = SimpleNamespace(
-        pc=array("Q", [CODE + 5]), values=array("Q", [STACK, STACK + 64]), numbers=array("I", [7, 6]), stack_start=one,
+        pc=array("Q", [CODE + 5]), values=array("Q", [STACK, STACK + 64]), numbers=array("I", [7, 6]), stack_start=item,
         stack_at=array("Q", [0]), stack_size=array("Q", [len(data)]), stack=data,
     )  # fmt: skip
-    found = SimpleNamespace(pc=Column("Q"), end=array("Q", [0]), how=bytearray(1))
-    assert walker.walk_samples(samples, found, 0, 64) in (0, 1)
-    assert len(found.pc) <= 64
+    result = SimpleNamespace(pc=Column("Q"), end=array("Q", [0]), how=bytearray(1))
+    assert walker.walk_samples(samples, result, 0, 64) in (0, 1)
+    assert len(result.pc) <= 64
     with suppress(WhenceError):
         walker.set_stack(STACK, data)
         walker.begin(CODE + 5, True, True, STACK, {7: STACK, 6: STACK + 64})

@@ -35,13 +35,13 @@ def seeds() -> list[bytes]:
 
 def target(data: bytes) -> None:
     with suppress(WhenceError):
-        found = read_core(ElfFile.from_bytes(data))
-        for mapping, file in zip(found.snapshot.mappings, found.snapshot.file_of, strict=True):
+        answer = read_core(ElfFile.from_bytes(data))
+        for mapping, file in zip(answer.snapshot.mappings, answer.snapshot.file_of, strict=True):
             assert mapping.start < mapping.limit <= 1 << 64
             if file is not None and file.mapper is not None:
                 file.mapper.vaddr(mapping, mapping.start)
-        found.snapshot.to_json()
-        for stack in core_stacks(ElfFile.from_bytes(data), found, scan=True):
+        answer.snapshot.to_json()
+        for stack in core_stacks(ElfFile.from_bytes(data), answer, scan=True):
             assert stack.unwound.end in End
         result = BytesIO()
         small = shrink_core(ElfFile.from_bytes(data), result)

@@ -43,10 +43,10 @@ def target(data: bytes) -> None:
     with TemporaryDirectory() as folder, Symbolizer() as symbolizer:
         path = Path(folder) / "core"
         path.write_bytes(data)
-        found = read_collected(str(path), symbolizer)
-        if found is None:
+        result = read_collected(str(path), symbolizer)
+        if result is None:
             return
-        assert found.signature is not None or found.problem
+        assert result.signature is not None or result.problem
         try:
             core = Core(path)
         except WhenceError:

@@ -27,16 +27,16 @@ def pack(debug: Debug, package: Debug | None = None, index: bytes = b"") -> byte
 
 
 def unpack(data: bytes) -> tuple[Debug, Debug, bytes]:
-    head, at = data[:4].ljust(4, b"\0"), 4
+    head, offset = data[:4].ljust(4, b"\0"), 4
     files = []
     for _ in range(2):
         debug = Debug(order="big" if head[1] & 1 else "little", address_size=4 if head[2] & 4 else 8)
         for name in SECTIONS:
-            size = int.from_bytes(data[at : at + 4], "little")
-            setattr(debug, name, bytearray(data[at + 4 : at + 4 + size]))
-            at += 4 + size
+            size = int.from_bytes(data[offset : offset + 4], "little")
+            setattr(debug, name, bytearray(data[offset + 4 : offset + 4 + size]))
+            offset += 4 + size
         files.append(debug)
-    return files[0], files[1], data[at:]
+    return files[0], files[1], data[offset:]
 
 
 def program(debug: Debug) -> Debug:
@@ -74,25 +74,25 @@ def hostile() -> list[bytes]:
     for n in range(40):
         shared.unit(Die(d.DW_TAG_compile_unit, nothing), abbrev_at=0 if n else None)
     shared.info += bytes(64)
-    place = [
+    location = [
         (d.DW_AT_name, d.DW_FORM_string, "f"),
         (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
         (d.DW_AT_high_pc, d.DW_FORM_data4, 16),
     ]
-    many.unit(Die(d.DW_TAG_compile_unit, [], [Die(d.DW_TAG_subprogram, [*place, *nothing]) for _ in range(40)]))
+    many.unit(Die(d.DW_TAG_compile_unit, [], [Die(d.DW_TAG_subprogram, [*location, *nothing]) for _ in range(40)]))
     return [pack(shared), pack(many)]
 
 
 def seeds() -> list[bytes]:
-    found = [
+    result = [
         pack(program(Debug(2, "little", 4))),
         pack(program(Debug(3, "big", 8, True))),
         pack(program(Debug(4))),
         pack(program(Debug(5, "big", 4))),
         pack(program(Debug(5, "little", 8, True))),
     ]
-    found += hostile()
-    return found + [pack(split.skeleton(version), *split.package(version)) for version in (4, 5)]
+    result += hostile()
+    return result + [pack(split.skeleton(version), *split.package(version)) for version in (4, 5)]
 
 
 def target(data: bytes) -> None:

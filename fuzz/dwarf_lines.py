@@ -21,8 +21,8 @@ def seeds() -> list[bytes]:
     for flags in range(4):
         order, size = "big" if flags & 1 else "little", 4 if flags & 2 else 8
         for version, wide in product((2, 4, 5), (False, True)):
-            whole = program(STEPS, version=version, wide=wide, order=order, address_size=size, max_operations=flags + 1)
-            made.append(bytes([flags]) + whole)
+            full = program(STEPS, version=version, wide=wide, order=order, address_size=size, max_operations=flags + 1)
+            made.append(bytes([flags]) + full)
     return made
 
 
@@ -32,8 +32,8 @@ def target(data: bytes) -> None:
     order: ByteOrder = "big" if data[0] & 1 else "little"
     size = 4 if data[0] & 2 else 8
     space = StringSpace()
-    found = sections(data[1:], line_str=b"one\0two\0", strings=b"three\0")
-    table = read_lines(found, offset=0, arena=Arena(space), order=order, address_size=size, comp_dir=b"/src", lowest=0)
+    result = sections(data[1:], line_str=b"one\0two\0", strings=b"three\0")
+    table = read_lines(result, offset=0, arena=Arena(space), order=order, address_size=size, comp_dir=b"/src", lowest=0)
     if not all(a < b for a, b in pairwise(table.rows.vaddr)):
         raise AssertionError("rows ascend")
     if not len(table.rows.vaddr) == len(table.rows.file) == len(table.rows.line) <= 2 * len(data):

@@ -38,13 +38,13 @@ def named(name: str) -> Binary:
 
 def seeds() -> list[bytes]:
     words = {b"MODULE": b"app", b"VADDR": b"1010", b"RUNTIME": b"1010", b"RETURN": b"1010", b"OFFSET": b"4"}
-    found = []
+    result = []
     for form in (*FORMS, ANY_ADDRESS):
         text = form.example.replace(b"SIZE", b"1000").replace(b"sum", b"main")
         for word, value in words.items():
             text = text.replace(word, value)
-        found.append(text + b"\n")
-    return found
+        result.append(text + b"\n")
+    return result
 
 
 def target(data: bytes) -> None:
@@ -52,7 +52,7 @@ def target(data: bytes) -> None:
 
         def filtered(text: bytes, size: int) -> bytes:
             log = LogFilter(places)
-            parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
+            parts = [log.feed(text[offset : offset + size]) for offset in range(0, len(text), size)]
             return b"".join(parts) + log.finish()
 
         once = filtered(data, 1 << 20)

@@ -12,9 +12,9 @@ __all__ = ["seeds", "target"]
 
 def target(data: bytes) -> None:
     with suppress(Unreadable):
-        found = read_damaged(data)
-        if found is not None:
-            stack, merged = found
+        result = read_damaged(data)
+        if result is not None:
+            stack, merged = result
             native = [frame.native for frame in merged.frames if frame.interpreted is None]
             assert native == [*range(len(NATIVE.frames))]
             assert all((frame.frame is None) == bool(frame.why) for frame in stack.frames)

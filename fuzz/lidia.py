@@ -17,13 +17,15 @@ ADDRESSES = [*range(0xF0, 0x140, 3), 0, 1 << 32, (1 << 64) - 1]
 
 def seeds() -> list[bytes]:
     builder = lidia.Builder()
-    for place in range(12):
-        builder.add(vaddr=0xF0 + 8 * place, length=8, function=f"f{place}", file="a.c", line_table=[(0, place), (4, 9)])
+    for location in range(12):
         builder.add(
-            vaddr=0xF2 + 8 * place, length=4, depth=1, function="_Z3foov", file="b.h", call_file="a.c", call_line=3
+            vaddr=0xF0 + 8 * location, length=8, function=f"f{location}", file="a.c", line_table=[(0, location), (4, 9)]
         )
-    strings, at = terminated(b"f", b"g")
-    rows = [(0x100, 0x20, 0, at[b"f"], 0, 0, 1, 0, 0), (0x108, 8, 1, at[b"g"], 0, 0, 2, at[b"f"], 9)]
+        builder.add(
+            vaddr=0xF2 + 8 * location, length=4, depth=1, function="_Z3foov", file="b.h", call_file="a.c", call_line=3
+        )
+    strings, offset = terminated(b"f", b"g")
+    rows = [(0x100, 0x20, 0, offset[b"f"], 0, 0, 1, 0, 0), (0x108, 8, 1, offset[b"g"], 0, 0, 2, offset[b"f"], 9)]
     aliases, names = prefixed(b"one", b"two")
     twice = [(0x100, size, 0, names[name], *[0] * 5) for size, name in ((32, b"one"), (16, b"two"), (0, b"one"))]
     return [
@@ -43,17 +45,17 @@ def target(data: bytes) -> None:
     with lidia.from_bytes(data) as table:
         wrong = any("range" in line for line in table.verify())
         table.info()
-        for place in range(min(len(table), 50)):
+        for location in range(min(len(table), 50)):
             with suppress(LidiaError):
-                assert isinstance(table[place], lidia.Range)
+                assert isinstance(table[location], lidia.Range)
         walked: list[tuple[Frame, ...] | None] = []
         for address in ADDRESSES:
             walked.append(None)
             with suppress(LidiaError):
                 walked[-1] = table.lookup(address)
         answers = table.lookup_many(ADDRESSES)
-        for one, other in zip(walked, answers, strict=True):
-            assert one is None or one == other or wrong
+        for each, other in zip(walked, answers, strict=True):
+            assert each is None or each == other or wrong
         assert list(answers[::2]) == list(answers)[::2]
         assert pickle.loads(pickle.dumps(answers)) == answers
         for style in ("llvm", "gnu", "json"):

@@ -27,17 +27,17 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    found = maps.parse(data, "/proc/7", permissions=0)
-    for before, after in zip(found.mappings, found.mappings[1:], strict=False):
+    result = maps.parse(data, "/proc/7", permissions=0)
+    for before, after in zip(result.mappings, result.mappings[1:], strict=False):
         assert before.start <= after.start
-    for mapping in found.mappings:
+    for mapping in result.mappings:
         assert mapping.start < mapping.limit
         mapping.map_files, list(mapping.candidates())
     perfmap.parse(data).lookup(0x1000)
     kallsyms.KernelNames(data).lookup(1 << 63)
     if data[:1] == b"{":
         snapshot = SnapshotMappings.from_json(data)
-        at = snapshot.index(0x401000)
-        file = None if at is None else snapshot.file_of[at]
-        if at is not None and file is not None and file.mapper is not None:
-            file.mapper.vaddr(snapshot.mappings[at], 0x401000)
+        offset = snapshot.index(0x401000)
+        file = None if offset is None else snapshot.file_of[offset]
+        if offset is not None and file is not None and file.mapper is not None:
+            file.mapper.vaddr(snapshot.mappings[offset], 0x401000)

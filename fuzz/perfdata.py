@@ -17,7 +17,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data" / "perf"
 def seeds() -> list[bytes]:
     forged = [Forge(big) for big in (False, True)]
     kept = [path.read_bytes() for path in sorted(DATA.glob("*.data")) if path.is_file()]
-    return [one.file(recording(one)) for one in forged] + [one.pipe(recording(one)) for one in forged] + kept
+    return [each.file(recording(each)) for each in forged] + [each.pipe(recording(each)) for each in forged] + kept
 
 
 def target(data: bytes) -> None:
@@ -26,6 +26,6 @@ def target(data: bytes) -> None:
         profile.unwinding.unwind(profile, LOCATOR)
     samples = profile.samples
     assert len(samples.labels) == len(samples.of) == len(samples.values[0])
-    assert all(one < len(samples.first) - 1 for one in samples.of)
+    assert all(each < len(samples.first) - 1 for each in samples.of)
     folded.write(profile)
     pprof.read(pprof.write(profile, compress=False))

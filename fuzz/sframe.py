@@ -24,5 +24,5 @@ def target(data: bytes) -> None:
         return
     for vaddr in (CODE, CODE + 5, CODE + 33, 0):
         with suppress(DwarfError):
-            found = frames.find(vaddr)
-            assert found is None or found.start <= vaddr < found.end
+            result = frames.find(vaddr)
+            assert result is None or result.start <= vaddr < result.end

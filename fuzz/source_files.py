@@ -18,9 +18,9 @@ def seeds() -> list[bytes]:
 
 def target(data: bytes) -> None:
     view = memoryview(data)
-    found = debug_sources(LineStrings(view, view, view, "little"), PATHS)
-    if not found.keys() <= PATHS:
+    result = debug_sources(LineStrings(view, view, view, "little"), PATHS)
+    if not result.keys() <= PATHS:
         raise AssertionError("only requested files are returned")
-    for source in found.values():
+    for source in result.values():
         if len(source.md5) not in (0, 32) or (source.text is not None and len(source.text) > len(data)):
             raise AssertionError("an MD5 has 16 bytes, and a text is a part of the input")

@@ -24,7 +24,7 @@ def target(data: bytes) -> None:
     payload = OTHERS.sub("", data.decode("latin-1").removeprefix(PREFIX))[:-2]
     check = check_of(payload)  # so that the rest of the payload is read, too
     text = f"log {PREFIX}{payload}{ALPHABET[check >> 6]}{ALPHABET[check & 63]} end"
-    for found in PATTERN.findall(text.encode()):
+    for result in PATTERN.findall(text.encode()):
         with suppress(WhenceError):
-            token = decode(found.decode())
+            token = decode(result.decode())
             assert decode(encode(token)).frames == token.frames

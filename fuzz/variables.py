@@ -27,14 +27,14 @@ def compiled() -> list[bytes]:
     gcc = shutil.which("gcc")
     if gcc is None:
         return []
-    found = []
+    result = []
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "p.c"), Path(folder, "p.so")
         source.write_text(PROGRAM)
         for flags in (["-O2", "-gdwarf-5"], ["-O1", "-gdwarf-4"]):
             subprocess.run([gcc, "-g", *flags, "-shared", "-fPIC", "-nostdlib", source, "-o", out], check=True)
-            found.append(out.read_bytes())
-    return found
+            result.append(out.read_bytes())
+    return result
 
 
 def seeds() -> list[bytes]:
@@ -48,5 +48,5 @@ def target(data: bytes) -> None:
         pcs += [start + 0x14 for start, _ in ElfFile.from_bytes(data).code_ranges(or_loaded=True)][:4]
     memory = {STACK: bytes(range(256)) * 8}
     registers = {number: STACK + 16 * number for number in range(16)}
-    for one in variables_of(data, memory, registers, pcs=pcs):
-        one.as_object()
+    for each in variables_of(data, memory, registers, pcs=pcs):
+        each.as_object()

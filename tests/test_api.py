@@ -25,13 +25,13 @@ ROOMS = {"lidia", "procmap", "gotrace", "profiles"}
 
 
 def public() -> list[str]:
-    return [one for one in whence.__all__ if one not in ROOMS and not one.startswith("_")]
+    return [each for each in whence.__all__ if each not in ROOMS and not each.startswith("_")]
 
 
 def address() -> int:
-    found = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
-    assert found is not None
-    return found
+    result = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
+    assert result is not None
+    return result
 
 
 def test_everything_is_there_after_a_plain_import_and_loaded_when_it_is_used() -> None:
@@ -59,18 +59,18 @@ def test_open_has_the_documented_signature() -> None:
 
 @pytest.mark.parametrize("name", sorted(public()))
 def test_everything_public_has_a_docstring_and_types(name: str) -> None:
-    one = getattr(whence, name)
+    item = getattr(whence, name)
     if name == "Frames":
         return
-    assert inspect.getdoc(one), name
-    methods = inspect.getmembers(one, inspect.isfunction) if inspect.isclass(one) else [(name, one)]
+    assert inspect.getdoc(item), name
+    methods = inspect.getmembers(item, inspect.isfunction) if inspect.isclass(item) else [(name, item)]
     for method, function in methods:
         if method.startswith("_") or function.__module__.split(".")[0] != "whence":
             continue
         assert inspect.getdoc(function), f"{name}.{method}"
         hints = function.__annotations__
-        wanted = {one for one in inspect.signature(function).parameters if one not in ("self", "cls")}
-        assert {one.lstrip("*") for one in wanted} | {"return"} <= hints.keys(), f"{name}.{method}"
+        wanted = {item for item in inspect.signature(function).parameters if item not in ("self", "cls")}
+        assert {item.lstrip("*") for item in wanted} | {"return"} <= hints.keys(), f"{name}.{method}"
 
 
 def test_one_default_for_names_in_every_call() -> None:
@@ -96,10 +96,10 @@ def test_what_has_a_close_is_a_context_manager_and_has_a_repr(tmp_path: Path) ->
         whence.open(compiled()), whence.open(tmp_path / "a.lidia"), whence.Locator(), whence.Symbolizer(), process,
         whence.Snapshot(snapshot), whence.lidia.open(tmp_path / "a.lidia"), whence.procmap.Resolver(),
     ]  # fmt: skip
-    for one in objects:
-        with one as entered:
-            assert entered is one
-            shown = repr(one)
+    for each in objects:
+        with each as entered:
+            assert entered is each
+            shown = repr(each)
             assert "\n" not in shown
             assert " object at 0x" not in shown, shown
 
@@ -155,12 +155,12 @@ def test_names_are_readable_when_they_are_asked_for(tmp_path: Path) -> None:
                 assert binary.lookup(function.vaddr) == same.lookup(function.vaddr)
                 assert binary.lookup(function.vaddr)[0].function == expected
                 assert function.function == expected
-                assert expected in {one.function for one in binary.functions()}
+                assert expected in {each.function for each in binary.functions()}
                 assert {span.function for span in binary.find_line("a.cc", 1)} == {expected}
         with whence.lidia.open(tmp_path / "a.lidia", demangle=demangle) as table:
             assert table.lookup(function.vaddr)[0].function == expected
             assert expected in {table[index].function for index in range(len(table))}
-            assert [one.function for one in table] == [one.function for one in table[:]]
+            assert [each.function for each in table] == [each.function for each in table[:]]
 
 
 def test_the_planner_s_decision_is_explained() -> None:
@@ -177,14 +177,14 @@ MINE = ("binary", "explanation", "locate", "planner", "producers", "reverse", "s
 
 
 def test_every_public_class_has_a_repr_and_closes_with_a_block() -> None:
-    names = [one.name for one in pkgutil.walk_packages(whence.__path__, "whence.")]
+    names = [each.name for each in pkgutil.walk_packages(whence.__path__, "whence.")]
     for name in names:
         if not name.removeprefix("whence.").startswith(MINE) or name.endswith("locate.http"):
             continue
         module = importlib.import_module(name)
-        for one in vars(module).values():
-            if not inspect.isclass(one) or one.__module__ != name or getattr(one, "_is_protocol", False):
+        for each in vars(module).values():
+            if not inspect.isclass(each) or each.__module__ != name or getattr(each, "_is_protocol", False):
                 continue
-            assert one.__doc__, one
-            assert one.__repr__ is not object.__repr__, one
-            assert not hasattr(one, "close") or hasattr(one, "__exit__"), one
+            assert each.__doc__, each
+            assert each.__repr__ is not object.__repr__, each
+            assert not hasattr(each, "close") or hasattr(each, "__exit__"), each

@@ -69,17 +69,17 @@ def meant(module: str, names: Iterable[str]) -> set[str]:
 def imports(path: Path, checking: bool = False) -> set[str]:
     """Return the modules of whence that a file imports when it runs, including kernels' cimports and imports in
     functions; with `checking`, also imports that only type checkers read."""
-    found: set[str] = set()
+    result: set[str] = set()
     for node in statements(parsed(path), checking):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name in MODULES}
+            result |= {alias.name for alias in node.names if alias.name in MODULES}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= meant(node.module.removeprefix("cython.cimports."), [alias.name for alias in node.names])
+            result |= meant(node.module.removeprefix("cython.cimports."), [alias.name for alias in node.names])
     header = path.with_suffix(".pxd")
     if header.exists():
         for module, names in CIMPORT.findall(header.read_text()):
-            found |= meant(module, [name.strip() for name in names.split(",")])
-    return found - {name_of(path)}
+            result |= meant(module, [name.strip() for name in names.split(",")])
+    return result - {name_of(path)}
 
 
 def graph(checking: bool = False) -> dict[str, set[str]]:
@@ -106,7 +106,7 @@ def circles(used: dict[str, set[str]]) -> set[frozenset[str]]:
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
-    found: set[frozenset[str]] = set()
+    result: set[frozenset[str]] = set()
 
     def visit(module: str) -> None:
         order[module] = low[module] = len(order)
@@ -120,12 +120,12 @@ def circles(used: dict[str, set[str]]) -> set[frozenset[str]]:
             circle = path[path.index(module) :]
             del path[path.index(module) :]
             if len(circle) > 1:
-                found.add(frozenset(circle))
+                result.add(frozenset(circle))
 
     for module in used:
         if module not in order:
             visit(module)
-    return found
+    return result
 
 
 def test_circles_are_found() -> None:
@@ -158,7 +158,7 @@ TESTS = Path(__file__).parent
 
 def test_no_test_module_imports_another() -> None:
     """Shared code of tests is in forge/ (bytes), helpers/ (programs, processes) and hostile/inputs."""
-    found = {}
+    result = {}
     for path in [
         *TESTS.rglob("*.py"),
         *(TESTS.parent / "fuzz").glob("*.py"),
@@ -175,8 +175,8 @@ def test_no_test_module_imports_another() -> None:
         if path.is_relative_to(TESTS):
             wrong |= {name for name in used if name.startswith("fuzz.")}
         if wrong:
-            found[path.name] = sorted(wrong)
-    assert not found
+            result[path.name] = sorted(wrong)
+    assert not result
 
 
 def test_readers_of_debug_info_do_not_know_the_format_of_the_object_file() -> None:
@@ -184,4 +184,4 @@ def test_readers_of_debug_info_do_not_know_the_format_of_the_object_file() -> No
     opens = {"whence.unwind.core", "whence.unwind.modules"}
     for name, path in MODULES.items():
         if package_of(name) in ("dwarf", "gopclntab", "unwind") and name not in opens:
-            assert not [one for one in imports(path) if one.startswith("whence.objects.elf")], path
+            assert not [each for each in imports(path) if each.startswith("whence.objects.elf")], path

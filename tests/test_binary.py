@@ -35,9 +35,9 @@ def code(binary: whence.Binary) -> list[int]:
     wanted = {"sum", "main", "_start"}
     return [
         vaddr
-        for one in binary.functions()
-        if one.function in wanted
-        for vaddr in range(one.vaddr, one.vaddr + one.length)
+        for each in binary.functions()
+        if each.function in wanted
+        for vaddr in range(each.vaddr, each.vaddr + each.length)
     ]
 
 
@@ -46,11 +46,11 @@ def test_an_archive_answers_as_the_elf_file_does_at_every_byte(flags: tuple[str,
     path = compiled(*flags)
     out = tmp_path / "out.lidia"
     create(path, out)
-    with whence.open(path) as lazy, whence.open(path) as whole, whence.open(out) as archive:
-        addresses = code(whole)
+    with whence.open(path) as lazy, whence.open(path) as full, whence.open(out) as archive:
+        addresses = code(full)
         assert len(addresses) > 50
         for vaddr in addresses:
-            assert lazy.lookup(vaddr) == whole.lookup(vaddr) == archive.lookup(vaddr)
+            assert lazy.lookup(vaddr) == full.lookup(vaddr) == archive.lookup(vaddr)
         assert list(archive.lookup_many(addresses)) == [archive.lookup(vaddr) for vaddr in addresses]
         assert archive.is_archive
         assert archive.build_id == lazy.build_id != ""
@@ -58,15 +58,15 @@ def test_an_archive_answers_as_the_elf_file_does_at_every_byte(flags: tuple[str,
 
 def test_what_is_near_an_address_is_answered_as_by_the_whole_file_whichever_source_names_it() -> None:
     sources = set()
-    with whence.open(compiled()) as whole, ElfFile.open(compiled()) as elf:
-        for vaddr in code(whole):
+    with whence.open(compiled()) as full, ElfFile.open(compiled()) as elf:
+        for vaddr in code(full):
             with Producers(elf) as producers:
                 ranges = producers.ranges(producers.units_at([vaddr]), near=[vaddr])
                 out = io.BytesIO()
                 write(caller_files(ranges), out)
             with lidia.from_bytes(out.getvalue()) as near:
-                assert near.lookup(vaddr) == whole.lookup(vaddr)
-            sources |= {frame.source for frame in whole.lookup(vaddr)}
+                assert near.lookup(vaddr) == full.lookup(vaddr)
+            sources |= {frame.source for frame in full.lookup(vaddr)}
     assert sources == {"dwarf", "symtab"}  # the latter names _start
 
 
@@ -120,13 +120,13 @@ def test_a_return_address_is_looked_up_one_byte_before() -> None:
 
 def test_a_first_question_about_return_addresses_reads_what_holds_the_bytes_before_them() -> None:
     path = compiled()
-    with whence.open(path) as whole:
-        ends = [one.vaddr + one.length for one in whole.functions()]
-        assert whole.lookup(0, return_address=True) == ()
+    with whence.open(path) as full:
+        ends = [each.vaddr + each.length for each in full.functions()]
+        assert full.lookup(0, return_address=True) == ()
         for end in ends:
-            with whence.open(path) as one, whence.open(path) as many:
-                assert one.lookup(end, return_address=True) == whole.lookup(end - 1) != ()
-                assert list(many.lookup_many([0, end], return_address=True)) == [(), whole.lookup(end - 1)]
+            with whence.open(path) as each, whence.open(path) as many:
+                assert each.lookup(end, return_address=True) == full.lookup(end - 1) != ()
+                assert list(many.lookup_many([0, end], return_address=True)) == [(), full.lookup(end - 1)]
 
 
 def test_inlined_calls_come_innermost_first_with_the_lines_of_their_calls() -> None:
@@ -140,7 +140,7 @@ def test_inlined_calls_come_innermost_first_with_the_lines_of_their_calls() -> N
 def test_sources_can_be_left_out() -> None:
     path = compiled()
     with whence.open(path, dwarf=False) as symbols, whence.open(path, dwarf=False, symtab=False) as nothing:
-        vaddr = next(one.vaddr for one in symbols.functions() if one.function == "sum")
+        vaddr = next(each.vaddr for each in symbols.functions() if each.function == "sum")
         assert symbols.lookup(vaddr) == (whence.Frame("sum", source=whence.Source.SYMTAB),)
         assert nothing.lookup(vaddr) == ()
 
@@ -172,12 +172,12 @@ def test_a_kernel_s_addresses_with_the_highest_bit_set_have_lines(tmp_path: Path
     source, path = tmp_path / "kernel.c", tmp_path / "kernel"
     source.write_text("int counted;\nvoid _start(void) {\n    counted++;\n}\n")
     flags = ["-g", "-mcmodel=kernel", "-fno-pie", "-no-pie", "-nostdlib", "-static"]
-    at = "-Wl,-Ttext-segment=0xffffffff81000000"
-    built = subprocess.run(["gcc", *flags, at, str(source), "-o", str(path)], capture_output=True)
+    offset = "-Wl,-Ttext-segment=0xffffffff81000000"
+    built = subprocess.run(["gcc", *flags, offset, str(source), "-o", str(path)], capture_output=True)
     if built.returncode:
         pytest.skip(f"gcc does not build for the kernel's addresses here: {built.stderr.decode()[:80]}")
     with whence.open(path) as binary:
-        start = next(one.vaddr for one in binary.functions() if one.function == "_start")
+        start = next(each.vaddr for each in binary.functions() if each.function == "_start")
         assert start >> 63
         assert [(frame.file, frame.line) for frame in binary.lookup(start)] == [(str(source), 2)]
 
@@ -325,7 +325,7 @@ def test_an_archive_is_made_of_what_a_cut_file_still_names(tmp_path: Path, capsy
     assert main(["lidia", "create", str(path), "-o", str(archive)]) == 0
     assert "elf section table: truncated: " in capsys.readouterr().err
     with lidia.open(archive) as table:
-        assert "main" in {one.function for one in table}
+        assert "main" in {each.function for each in table}
 
 
 @pytest.mark.parametrize("flags", [("-g",), ("-g", "-c"), ("-g", "-gz"), ("-g", "-gsplit-dwarf")])

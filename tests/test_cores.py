@@ -73,8 +73,8 @@ def test_without_proc_there_is_no_limit_by_control_groups(tmp_path: Path) -> Non
 
 
 def test_threads_follow_the_process_s_affinity() -> None:
-    one = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, {{{one}}}); from whence._base import cores; print(cores.available())"
+    item = min(os.sched_getaffinity(0))
+    code = f"import os; os.sched_setaffinity(0, {{{item}}}); from whence._base import cores; print(cores.available())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
 

@@ -32,17 +32,17 @@ NAME = re.compile(r"[a-z]+")
 
 def documented(path: Path) -> list[list[str]]:
     """Return the words after `whence` of each call in a document."""
-    return [(one or other).split("    ")[0].split() for one, other in CALL.findall(path.read_text())]
+    return [(each or other).split("    ")[0].split() for each, other in CALL.findall(path.read_text())]
 
 
 @cache
 def parsers(command: str) -> dict[str, set[str]]:
     """The options of a command, and of each of its subcommands, by name; the command's own are under ""."""
     parser = parser_of(command, False, import_module(f"whence.cli.{COMMANDS[command][0]}"))
-    found = {"": {*OPTION.findall(parser.format_help())}}
-    for one in parser.subparsers():
-        found[one.prog.split()[-1]] = {*OPTION.findall(one.format_help())}
-    return found
+    result = {"": {*OPTION.findall(parser.format_help())}}
+    for each in parser.subparsers():
+        result[each.prog.split()[-1]] = {*OPTION.findall(each.format_help())}
+    return result
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -54,10 +54,10 @@ def test_calls_of_whence_in_documents_name_commands_and_options_there_are(path: 
             continue
         call = f"{path.name}: whence {' '.join(words)}"
         assert words[0] in COMMANDS, call
-        known = parsers(words[0])
-        below = words[1] if len(words) > 1 and len(known) > 1 and NAME.fullmatch(words[1]) else ""
-        assert below in known, call
-        options = known[below] if below else set().union(*known.values())
+        expected = parsers(words[0])
+        below = words[1] if len(words) > 1 and len(expected) > 1 and NAME.fullmatch(words[1]) else ""
+        assert below in expected, call
+        options = expected[below] if below else set().union(*expected.values())
         assert {option for word in words for option in OPTION.findall(word)} <= options, call
 
 
@@ -78,9 +78,9 @@ def test_the_limits_of_a_flame_graph_in_the_docs_are_those_of_the_code() -> None
 
 def blocks(path: Path) -> list[str]:
     """Return the indented blocks of Python that import from whence and are not doctests."""
-    found = re.findall(r"(?:^    .*\n|^\n(?=    ))+", path.read_text(), re.MULTILINE)
-    ours = [one for one in found if re.search("^    (from|import) whence", one, re.MULTILINE)]
-    return [re.sub("^    ", "", one, flags=re.MULTILINE) for one in ours]
+    result = re.findall(r"(?:^    .*\n|^\n(?=    ))+", path.read_text(), re.MULTILINE)
+    ours = [each for each in result if re.search("^    (from|import) whence", each, re.MULTILINE)]
+    return [re.sub("^    ", "", each, flags=re.MULTILINE) for each in ours]
 
 
 def test_the_python_blocks_of_the_tour_run(
@@ -95,9 +95,9 @@ def test_the_python_blocks_of_the_tour_run(
     batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop
     (tmp_path / "trace.out").write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
     monkeypatch.chdir(tmp_path)
-    found = blocks(ROOT / "docs" / "python.md")
-    assert len(found) == 2
-    for block in found:
+    result = blocks(ROOT / "docs" / "python.md")
+    assert len(result) == 2
+    for block in result:
         exec(block, {"whence": whence})
     said = capsys.readouterr().out
     assert "of the frames in samples have names" in said
@@ -119,8 +119,8 @@ def test_the_packages_of_the_walk_in_the_architecture_are_those_that_a_lookup_en
 
     program = compiled("-g", "-O1")
     with whence.open(program) as binary:
-        (found,) = binary.find("sum")
-    vaddrs = [hex(found.vaddr)] * 20  # more than a few: rows that hold none of them are dropped
+        (result,) = binary.find("sum")
+    vaddrs = [hex(result.vaddr)] * 20  # more than a few: rows that hold none of them are dropped
     threading.setprofile(note)
     try:
         thread = threading.Thread(target=main, args=(["addr", str(program), *vaddrs],))
@@ -131,6 +131,6 @@ def test_the_packages_of_the_walk_in_the_architecture_are_those_that_a_lookup_en
     assert "sum\n" in capfd.readouterr().out
     conditional = {"gopclntab", "locator"}  # for programs of Go; for files without debug info
     missing = [
-        name for name in named - conditional if not any(f"{one}.".startswith(f"whence.{name}.") for one in entered)
+        name for name in named - conditional if not any(f"{each}.".startswith(f"whence.{name}.") for each in entered)
     ]
     assert missing == []

@@ -139,8 +139,8 @@ def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
     builder = lidia.Builder()
     builder.add(lidia.Range(vaddr=0x1000, length=0x40, function="main"))
     data = bytearray(builder.to_bytes())
-    at = lidia.from_bytes(data).header.ranges.offset + 2 * lidia.from_bytes(data).header.ranges.width
-    data[at : at + 4] = b"\xff\xff\xff\x7f"  # the function's name
+    offset = lidia.from_bytes(data).header.ranges.offset + 2 * lidia.from_bytes(data).header.ranges.width
+    data[offset : offset + 4] = b"\xff\xff\xff\x7f"  # the function's name
     path.write_bytes(data)
     with lidia.open(path) as table, pytest.raises(LidiaError) as caught:
         table.lookup(0x1000)

@@ -84,8 +84,8 @@ def test_the_endpoint_answers(profile: Path) -> None:
 
     example = loaded("fastapi_endpoint")
     assert "/symbolize" in {route.path for route in example.app.routes}
-    known, unknown = example.symbolize(example.Question(addresses=[hex(address_of("sum")), "0x10"]))
-    assert known[0]["function"] == "sum"
+    expected, unknown = example.symbolize(example.Question(addresses=[hex(address_of("sum")), "0x10"]))
+    assert expected[0]["function"] == "sum"
     assert unknown == []
     with pytest.raises(HTTPException) as refused:
         example.symbolize(example.Question(addresses=["sum"]))
@@ -121,7 +121,7 @@ def test_the_trace_of_a_goroutine_that_waits_shows_for_how_long(tmp_path: Path) 
     path.write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
     spent, blocks = loaded("go_trace").states(os.fspath(path))
     assert spent == {"runnable": 17, "running": 33, "waiting": 500}
-    assert [(one.ticks, one.goroutine) for one in blocks] == [(500, 5)]
+    assert [(each.ticks, each.goroutine) for each in blocks] == [(500, 5)]
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_the_device_that_an_alt_link_names_is_not_opened(tmp_path: Path) -> None
         assert until(lambda: state(f"/proc/{writer.pid}") == "S")  # it waits for a reader
         search = DebugFiles([]).alt_file(elf)
         assert not search
-        assert any("regular file" in one.detail for one in search.tried)
+        assert any("regular file" in each.detail for each in search.tried)
         assert writer.poll() is None
         pipe.read_bytes()
 
@@ -423,7 +423,7 @@ def test_the_access_control_list_of_a_replaced_file_is_kept(tmp_path: Path) -> N
     path.write_bytes(b"old")
     owner, user, group, mask, other = 1, 2, 4, 16, 32  # tags of acl(5)
     entries = [(owner, 6, 0xFFFFFFFF), (user, 6, NOBODY), (group, 4, 0xFFFFFFFF), (mask, 6, 0xFFFFFFFF)]
-    rules = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in [*entries, (other, 0, 0xFFFFFFFF)])
+    rules = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in [*entries, (other, 0, 0xFFFFFFFF)])
     try:
         os.setxattr(path, "system.posix_acl_access", rules)
     except (OSError, AttributeError):
@@ -517,8 +517,8 @@ def test_a_file_that_may_only_be_read_is_not_replaced(shared: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"old")
     path.chmod(0o444)
-    for one in (path.parent, path):
-        os.chown(one, NOBODY, NOBODY)
+    for each in (path.parent, path):
+        os.chown(each, NOBODY, NOBODY)
     assert as_nobody(lambda: put(path, b"new")) == 1
     path.chmod(0o644)
     assert as_nobody(lambda: put(path, b"new")) == 0
@@ -569,8 +569,8 @@ def test_an_archive_is_written_to_a_standard_output_opened_for_appending(tmp_pat
         command = [*WHENCE, "lidia", "create", str(compiled()), "-o", "/dev/stdout", "--json"]
         subprocess.run(command, stdout=file, check=True)
     subprocess.run([*WHENCE, "lidia", "create", str(compiled()), "-o", str(tmp_path / "whole")], check=True)
-    whole = (tmp_path / "whole").read_bytes()
-    assert out.read_bytes()[: len(whole)] == whole
+    full = (tmp_path / "whole").read_bytes()
+    assert out.read_bytes()[: len(full)] == full
 
 
 def test_text_is_written_as_it_is_given(tmp_path: Path) -> None:
@@ -665,7 +665,7 @@ def is_writing_in(pid: int, folder: Path) -> bool:
     opened = Path(f"/proc/{pid}/fd")
     if not opened.exists():
         return len(left(folder)) == 2
-    return any(os.path.realpath(one).startswith(f"{folder}/") for one in opened.iterdir())
+    return any(os.path.realpath(each).startswith(f"{folder}/") for each in opened.iterdir())
 
 
 def test_an_interrupted_conversion_leaves_the_file_that_was_there(tmp_path: Path) -> None:

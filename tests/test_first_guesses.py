@@ -313,9 +313,9 @@ def test_results_pickle(files: Files) -> None:
 
 
 def test_a_symbolizer_takes_a_store(files: Files) -> None:
-    with whence.Symbolizer(store=files.store) as one, whence.Symbolizer(locator=files.store) as other:
-        assert repr(one.locator) == repr(other.locator)
-        assert files.store in repr(one.locator)
+    with whence.Symbolizer(store=files.store) as each, whence.Symbolizer(locator=files.store) as other:
+        assert repr(each.locator) == repr(other.locator)
+        assert files.store in repr(each.locator)
 
 
 WORK: dict[str, Callable[[Files], object]] = {

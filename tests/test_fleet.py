@@ -23,7 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cache_forgets_what_was_used_least_recently() -> None:
     cache = caches.Cache(30)
-    assert [cache.ask(one, 10) for one in (1, 2, 3, 1, 4, 1, 2)] == [False, False, False, True, False, True, False]
+    assert [cache.ask(each, 10) for each in (1, 2, 3, 1, 4, 1, 2)] == [False, False, False, True, False, True, False]
     assert not cache.ask(9, 31)
     assert not cache.ask(9, 31)  # what is larger than the cache is never in it
 

@@ -22,7 +22,7 @@ def test_comparisons_with_bare_numbers_are_found(package: Path) -> None:
     (package / "a.py").write_text(SOURCE)
     (package / "b.pxd").write_text("# x == 0x1\nif byte >= 0x80:\n")
     places = [finding.partition(": ")[0] for finding in lint.format_numbers(package.parents[3])]
-    assert places == [f"src/whence/objects/elf/{place}" for place in ("a.py:1", "a.py:2", "a.py:2", "b.pxd:2")]
+    assert places == [f"src/whence/objects/elf/{location}" for location in ("a.py:1", "a.py:2", "a.py:2", "b.pxd:2")]
 
 
 def test_comparisons_with_bare_versions_and_widths_are_found(package: Path) -> None:
@@ -36,8 +36,8 @@ def test_numbers_of_dwarf_outside_of_their_table_are_found(package: Path) -> Non
     folder = package.parents[1] / "dwarf"
     folder.mkdir()
     (folder / "a.pxd").write_text("LIMIT = 0x10\nif size > <u64>0xFF: pass\nif tag == 3: pass\n")
-    found = [finding.partition(": ")[0] for finding in lint.dwarf_numbers(package.parents[3])]
-    assert found == ["src/whence/dwarf/a.pxd:2", "src/whence/dwarf/a.pxd:3"]
+    result = [finding.partition(": ")[0] for finding in lint.dwarf_numbers(package.parents[3])]
+    assert result == ["src/whence/dwarf/a.pxd:2", "src/whence/dwarf/a.pxd:3"]
 
 
 def test_possessive_quantifiers_of_groups_are_found(package: Path) -> None:
@@ -48,8 +48,8 @@ C = (1) + 2
 D = r"(a){2,3}+"
 """
     )
-    found = [finding.split(":")[1] for finding in lint.repeated_groups(package.parents[3])]
-    assert found == ["1", "4"]
+    result = [finding.split(":")[1] for finding in lint.repeated_groups(package.parents[3])]
+    assert result == ["1", "4"]
 
 
 def test_a_changelog_without_the_version_is_found(package: Path) -> None:

@@ -214,11 +214,11 @@ def test_files_cut_and_restored_all_the_time_kill_no_reader(library: Path, tmp_p
             try:
                 AddressMapper(library)
                 with whence.open(library, dwarf=False) as binary:
-                    found = [binary.lookup(vaddr) for vaddr in asked]
+                    result = [binary.lookup(vaddr) for vaddr in asked]
             except (FormatError, OSError):
                 continue
-            if all(found):
-                assert found == right
+            if all(result):
+                assert result == right
     finally:
         stop.set()
         thread.join()

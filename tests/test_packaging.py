@@ -102,7 +102,7 @@ def test_on_windows_the_command_is_an_entry_point_that_pip_makes_a_program_of(
 ) -> None:
     there = metadata("win32")
     assert there["scripts"] == []
-    points = dict(one.split(" = ") for one in there["console_scripts"])
+    points = dict(each.split(" = ") for each in there["console_scripts"])
     assert {*points} == {"whence", "whence-addr2line", "whence-llvm-symbolizer"}
     for target in points.values():
         module, _, function = target.partition(":")
@@ -110,9 +110,9 @@ def test_on_windows_the_command_is_an_entry_point_that_pip_makes_a_program_of(
 
 
 def test_the_command_is_a_script_that_starts_whence(metadata: Callable[[str], dict[str, Any]]) -> None:
-    here = metadata("linux")
-    assert [one.split()[0] for one in here["console_scripts"]] == ["whence-addr2line", "whence-llvm-symbolizer"]
-    (name,) = here["scripts"]
+    current = metadata("linux")
+    assert [each.split()[0] for each in current["console_scripts"]] == ["whence-addr2line", "whence-llvm-symbolizer"]
+    (name,) = current["scripts"]
     assert name == "bin/whence"
     done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("whence ")

@@ -31,7 +31,7 @@ def test_an_archive_words_its_reasons_as_everyone_does() -> None:
 
 def test_the_table_of_what_becomes_of_a_candidate_in_the_docs_is_the_code() -> None:
     rows = ROW.findall((ROOT / "docs" / "locating.md").read_text())
-    assert rows[-len(Outcome) :] == [(one.code, one.sentence) for one in Outcome]
+    assert rows[-len(Outcome) :] == [(each.code, each.sentence) for each in Outcome]
 
 
 @pytest.mark.parametrize("user", [0, 1000])

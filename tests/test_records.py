@@ -35,15 +35,15 @@ def test_records_are_equal_when_they_are_of_one_class_and_their_fields_are() -> 
 
 
 def test_a_frozen_record_cannot_be_changed_and_no_record_has_other_fields() -> None:
-    one, point = Fixed("a"), Point(1)
+    item, point = Fixed("a"), Point(1)
     with pytest.raises(AttributeError, match="name of a Fixed cannot be changed"):
-        one.name = "b"  # type: ignore[misc]
+        item.name = "b"  # type: ignore[misc]
     with pytest.raises(AttributeError, match="name of a Fixed"):
-        del one.name
+        del item.name
     point.x = 7
     with pytest.raises(AttributeError):
         point.z = 1  # type: ignore[attr-defined]
-    assert (one.name, point.x) == ("a", 7)
+    assert (item.name, point.x) == ("a", 7)
 
 
 @pytest.mark.parametrize(("values", "named"), [((), {}), ((1, 2, [], 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})])
@@ -86,13 +86,13 @@ class Named(NamedTuple):
 
 
 def test_a_named_tuple_is_what_typing_makes() -> None:
-    one = Named("a", size=4)
-    assert one == ("a", 4) == tuple(one)
-    assert (one.twice, one._replace(size=5).size, Named._fields, Named("b").size) == (8, 5, ("name", "size"), 0)
-    assert repr(one) == "Named(name='a', size=4)"
+    item = Named("a", size=4)
+    assert item == ("a", 4) == tuple(item)
+    assert (item.twice, item._replace(size=5).size, Named._fields, Named("b").size) == (8, 5, ("name", "size"), 0)
+    assert repr(item) == "Named(name='a', size=4)"
     assert (Named.__doc__, Named.__module__) == ("What typing.NamedTuple makes, too.", __name__)
-    assert pickle.loads(pickle.dumps(one)) == one
+    assert pickle.loads(pickle.dumps(item)) == item
     with pytest.raises(TypeError):
         Named()  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
-        one.name = "b"  # type: ignore[misc]
+        item.name = "b"  # type: ignore[misc]

@@ -43,25 +43,25 @@ def test_equal_keys_have_one_number_in_the_order_they_come_first(keys: list[int]
 
 @given(st.lists(LONG))
 def test_distinct_keys_ascend_and_each_key_finds_its_own(keys: list[int]) -> None:
-    distinct, at = rows.ascending(array("Q", keys))
+    distinct, offset = rows.ascending(array("Q", keys))
     assert list(distinct) == sorted({*keys})
-    assert [distinct[one] for one in at] == keys
+    assert [distinct[each] for each in offset] == keys
 
 
 @given(st.integers(1000, 3000), st.integers(1, 64), st.integers(0, 9), st.randoms(use_true_random=False))
 def test_many_keys_in_no_order_come_into_one_like_a_few(count: int, bits: int, shift: int, random: Random) -> None:
     keys = [random.getrandbits(bits) << shift & (1 << 64) - 1 for _ in range(count)]
-    distinct, at = rows.ascending(array("Q", keys))
+    distinct, offset = rows.ascending(array("Q", keys))
     assert list(distinct) == sorted({*keys})
-    assert [distinct[one] for one in at] == keys
+    assert [distinct[each] for each in offset] == keys
 
 
 @given(st.integers(1000, 3000), st.integers(1, 20), st.randoms(use_true_random=False))
 def test_many_equal_keys_keep_their_order(count: int, different: int, random: Random) -> None:
     keys = [random.randrange(different) for _ in range(count)]
     first, second = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-    found = second if order_kernel.order(array("Q", keys), first, second, True) else first
-    assert list(found) == sorted(range(count), key=keys.__getitem__)
+    result = second if order_kernel.order(array("Q", keys), first, second, True) else first
+    assert list(result) == sorted(range(count), key=keys.__getitem__)
 
 
 @pytest.mark.parametrize(("typecode", "number"), [("B", 255), ("I", (1 << 32) - 1), ("Q", (1 << 64) - 1)])
@@ -73,29 +73,29 @@ def test_rows_are_set_to_the_numbers_given_whatever_their_width(typecode: str, n
 
 @given(st.lists(LONG), LONG)
 def test_rows_above_a_limit_are_those_whose_number_is_greater(numbers: list[int], limit: int) -> None:
-    found = rows.above(array("Q", numbers), limit)
-    assert list(found.numbers()) == [row for row, one in enumerate(numbers) if one > limit]
+    result = rows.above(array("Q", numbers), limit)
+    assert list(result.numbers()) == [row for row, each in enumerate(numbers) if each > limit]
 
 
 @given(st.lists(SMALL))
 def test_rows_are_grouped_in_their_order(groups: list[int]) -> None:
     order, starts = rows.grouped(array("I", groups), 7)
-    found = [list(order.numbers()[starts[group] : starts[group + 1]]) for group in range(7)]
-    assert found == [[row for row, one in enumerate(groups) if one == group] for group in range(7)]
+    result = [list(order.numbers()[starts[group] : starts[group + 1]]) for group in range(7)]
+    assert result == [[row for row, each in enumerate(groups) if each == group] for group in range(7)]
 
 
 @given(st.lists(SMALL, min_size=1, max_size=6), st.data())
 def test_lists_are_concatenated(sizes: list[int], data: st.DataObject) -> None:
-    first = array("I", [sum(sizes[:at]) for at in range(len(sizes) + 1)])
+    first = array("I", [sum(sizes[:index]) for index in range(len(sizes) + 1)])
     chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=8))
-    starts, found = rows.spans(first, array("I", chosen))
-    lists = [list(found.numbers()[low:high]) for low, high in pairwise(starts)]
-    assert lists == [list(range(first[one], first[one + 1])) for one in chosen]
+    starts, result = rows.spans(first, array("I", chosen))
+    lists = [list(result.numbers()[low:high]) for low, high in pairwise(starts)]
+    assert lists == [list(range(first[each], first[each + 1])) for each in chosen]
 
 
 @given(st.lists(LONG), LONG)
 def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
-    assert list(rows.moved(array("Q", numbers), by)) == [(one + by) % (1 << 64) for one in numbers]
+    assert list(rows.moved(array("Q", numbers), by)) == [(each + by) % (1 << 64) for each in numbers]
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_threads_of_a_process_are_as_their_definition_says(tmp_path: Path, capsy
     with running([compiled(tmp_path)]) as (pid, words):
         main(["pid", str(pid), words[0], "10", "--json"])
         answers = objects(capsys.readouterr().out)
-    for name, found in (("thread", threads), ("stack", stacks), ("mapping", mappings), ("answer", answers)):
-        assert found, name
-        for item in found:
+    for name, result in (("thread", threads), ("stack", stacks), ("mapping", mappings), ("answer", answers)):
+        assert result, name
+        for item in result:
             conforms(name, item)
 
 
@@ -137,8 +137,8 @@ def test_coverage_of_a_table_is_as_its_definition_says(
 ) -> None:
     words = ["columns", str(folder / "samples.csv"), "-o", str(tmp_path / "out.csv"), "--leaf", "--json"]
     assert main([*words, "--binary", str(folder / "app")]) == 0
-    (found,) = objects(capsys.readouterr().err)
-    conforms("tableCoverage", found)
+    (result,) = objects(capsys.readouterr().err)
+    conforms("tableCoverage", result)
 
 
 def test_frames_in_filtered_logs_are_as_their_definition_says(
@@ -146,9 +146,9 @@ def test_frames_in_filtered_logs_are_as_their_definition_says(
 ) -> None:
     monkeypatch.chdir(folder)
     assert main(["filter", "crash.log", "--binary", "app", "--json"]) == 0
-    found = re.findall(r"\[\{.*?\}\]", capfd.readouterr().out)
-    assert found
-    for text in found:
+    result = re.findall(r"\[\{.*?\}\]", capfd.readouterr().out)
+    assert result
+    for text in result:
         for frame in json.loads(text):
             conforms("filtered", frame)
 
@@ -166,13 +166,13 @@ def test_the_schema_is_valid_and_every_definition_is_used() -> None:
     text = json.dumps(document())
     definitions = document()["$defs"]
     assert {name for name in definitions if f'"#/$defs/{name}"' not in text} == set()
-    assert all(closed(one) == one or "properties" in json.dumps(one) for one in definitions.values())
+    assert all(closed(each) == each or "properties" in json.dumps(each) for each in definitions.values())
     outputs = {entry["$ref"].rpartition("/")[2] for entry in document()["anyOf"]}
     assert {*" ".join(CALLS.values()).split()} | ELSEWHERE == outputs
 
 
 def test_every_command_with_the_option_json_is_in_the_schema() -> None:
-    described = " ".join(one["description"] for one in document()["$defs"].values())
+    described = " ".join(item["description"] for item in document()["$defs"].values())
     for name, (module, _) in COMMANDS.items():
         parser = parser_of(name, False, import_module(f"whence.cli.{module}"))
         for each in list(parser.subparsers()) or [parser]:

@@ -55,7 +55,7 @@ def test_every_option_of_a_command_is_in_its_man_page_and_in_every_completion(na
     for shell, path in shell_files.COMPLETION.items():
         text = (ROOT / path).read_text()
         # fish has long options as `-l NAME`
-        words = {f"--{one}" for one in re.findall(r"-l (?:'|\")?([a-z][a-z-]*)", text)} if shell == "fish" else set()
+        words = {f"--{each}" for each in re.findall(r"-l (?:'|\")?([a-z][a-z-]*)", text)} if shell == "fish" else set()
         assert long_options(name) <= words | {*re.findall(r"--[a-z][a-z-]*", text)}, shell
 
 
@@ -88,9 +88,9 @@ def test_fish_completes_commands_options_choices_and_files() -> None:
         f"complete -C 'whence {line}'; echo" for line in lines
     )
     done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, cwd=ROOT)
-    found = [[one.partition("\t")[0] for one in part.splitlines()] for part in done.stdout.split("\n\n")]
+    result = [[each.partition("\t")[0] for each in part.splitlines()] for part in done.stdout.split("\n\n")]
     wanted = [["profile"], ["create"], ["addr"], ["--fail-under"], ["llvm", "gnu", "json"], ["README.md"]]
-    assert found[: len(lines)] == wanted, done.stderr
+    assert result[: len(lines)] == wanted, done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("man"), reason="there is no man")

@@ -80,12 +80,12 @@ def test_objects_of_json_have_the_members_that_the_reference_lists(folder: Path,
 
 def commands(page: Path) -> list[tuple[str, str]]:
     """Each command of a page's console blocks, with the output below it."""
-    found = []
+    result = []
     for block in CONSOLE.findall(page.read_text()):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            found.append((command, output))
-    return found
+            result.append((command, output))
+    return result
 
 
 def form(text: str) -> str:
@@ -107,9 +107,9 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path, en
 
 def test_the_commands_of_the_landing_page_run(folder: Path, environment: dict[str, str], tmp_path: Path) -> None:
     environment = {**environment, "XDG_CACHE_HOME": str(tmp_path)}
-    found = commands(DOCS / "index.md")
-    assert len(found) == 3
-    for command, _ in found:
+    result = commands(DOCS / "index.md")
+    assert len(result) == 3
+    for command, _ in result:
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
         assert (done.returncode, bool(done.stdout)) == (0, True), f"$ {command}\n{done.stderr}"
 
@@ -118,15 +118,17 @@ def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
     environment["NO_COLOR"] = "1"
-    found = commands(DOCS.parent / "README.md")
-    assert len(found) == 6
-    for command, output in found:
+    result = commands(DOCS.parent / "README.md")
+    assert len(result) == 6
+    for command, output in result:
         command = command.replace("add store", "add readme-store")
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
         assert form(done.stdout) == form(output), command
 
 
-@pytest.mark.parametrize("page", [one for one in PAGES if PYTHON.search(one.read_text())], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [each for each in PAGES if PYTHON.search(each.read_text())], ids=lambda page: page.stem
+)
 def test_the_python_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for block in PYTHON.findall(page.read_text()):

@@ -269,10 +269,10 @@ def test_a_damaged_token_is_counted_and_kept(token: str) -> None:
 
 @pytest.fixture(scope="module")
 def store(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("store")
-    with Store(place) as store:
+    location = tmp_path_factory.mktemp("store")
+    with Store(location) as store:
         store.add(program)
-    return place
+    return location
 
 
 @pytest.fixture

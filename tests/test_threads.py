@@ -187,8 +187,10 @@ def test_a_symbolizer_names_its_own_process_while_binaries_are_evicted_and_close
                 if number == 0:
                     symbolizer.close()
                 answers = symbolizer.symbolize(process, addresses[number:] + addresses[:number])
-                at = len(addresses) - number
-                assert [(answer.frames, answer.reason) for answer in answers[at:] + answers[:at]] == expected, turn
+                offset = len(addresses) - number
+                assert [(answer.frames, answer.reason) for answer in answers[offset:] + answers[:offset]] == expected, (
+                    turn
+                )
 
         together(work)
 
@@ -206,8 +208,8 @@ def test_threads_that_add_open_and_list_share_a_store(archive: bytes, tmp_path: 
             store.missed(f"{number:02x}" * 20, f"thread {number}")
 
         together(work)
-        found = store.find(files.build_id)
-        assert found is not None
+        result = store.find(files.build_id)
+        assert result is not None
         assert {missed.build_id for missed in store.wanted()} == {f"{number:02x}" * 20 for number in range(THREADS)}
 
 

@@ -277,8 +277,8 @@ def test_ranges_of_any_values_are_refused_or_built(rows: list[tuple[Any, Any, An
 @many
 @given(st.binary(max_size=200), ANY_NUMBER)
 def test_any_text_is_parsed_as_maps_or_refused(text: bytes, wanted: int) -> None:
-    found = survives(parse, text, "/proc/7", wanted, refused=REFUSED)
-    assert found is None or len(found.mappings) <= text.count(b"\n") + 1
+    result = survives(parse, text, "/proc/7", wanted, refused=REFUSED)
+    assert result is None or len(result.mappings) <= text.count(b"\n") + 1
 
 
 @many
@@ -439,8 +439,8 @@ def argument(draw: Any, name: str, kind: str, size: int | None = None) -> Any:
     if name.endswith(".begin.values"):
         return draw(st.dictionaries(st.integers(0, 17), NUMBER, max_size=3))
     for first in range(name.count(".") + 1):
-        if (known := name.split(".", first)[-1]) in OBJECTS:
-            return attributes(draw, known, size)
+        if (expected := name.split(".", first)[-1]) in OBJECTS:
+            return attributes(draw, expected, size)
     if bare in CODES:
         return column_of(draw, CODES[bare], size)
     return draw(ANYTHING)
@@ -506,7 +506,7 @@ def units_of(sections: DwarfSections) -> array[int]:
 
 def forged_sections() -> list[dict[str, bytes]]:
     """Sections with functions, inlined calls, declarations and a line program, of two versions."""
-    found = []
+    result = []
     steps = [("set_address", 0x1000), ("copy",), ("special", 4, 2), ("file", 2), ("special", 2, 1), ("end", 8)]
     for version in (4, 5):
         helper = Die(
@@ -528,8 +528,8 @@ def forged_sections() -> list[dict[str, bytes]]:
         debug.line += program(steps, version=version)
         names = ("info", "abbrev", "line", "line_str", "str")
         columns = (debug.info, debug.abbrev, debug.line, debug.line_strings, debug.strings)
-        found.append({name: bytes(column) for name, column in zip(names, columns)})
-    return found
+        result.append({name: bytes(column) for name, column in zip(names, columns)})
+    return result
 
 
 FORGED = forged_sections()
@@ -674,10 +674,10 @@ def sections_of_archive(draw: Any, data: bytes) -> Any:
     """Where the parts of an archive lie, one of them perhaps elsewhere."""
     with lidia.from_bytes(data) as table:
         sections = table._sections
-    found = SimpleNamespace(**{name: getattr(sections, name) for name in sections.__slots__})
+    result = SimpleNamespace(**{name: getattr(sections, name) for name in sections.__slots__})
     if draw(st.booleans()):
-        setattr(found, draw(st.sampled_from(sections.__slots__)), draw(st.one_of(st.integers(-1, 20), ANY_NUMBER)))
-    return found
+        setattr(result, draw(st.sampled_from(sections.__slots__)), draw(st.one_of(st.integers(-1, 20), ANY_NUMBER)))
+    return result
 
 
 TREE = SimpleNamespace(size=20, name_at=4, parent_width=2, pc_at=8, start_at=-1)  # of nodes of Go's inline trees
@@ -888,8 +888,8 @@ def test_kernels_of_symbols_and_archives_refuse_columns_of_different_lengths(dat
 @many
 @given(st.data(), st.binary(max_size=200))
 def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archived: bytes) -> None:
-    place = st.one_of(st.integers(0, 20), ANY_NUMBER)
-    sections = SimpleNamespace(**{name: data.draw(place) for name in ArchiveSections.__slots__})
+    location = st.one_of(st.integers(0, 20), ANY_NUMBER)
+    sections = SimpleNamespace(**{name: data.draw(location) for name in ArchiveSections.__slots__})
     sections.nul, sections.tidy = data.draw(st.booleans()), False
     for width in ("va_width", "field_width", "line_width", "column_width"):
         setattr(sections, width, data.draw(st.sampled_from([2, 4, 8, 8, 0, -4, 3])))
@@ -944,7 +944,7 @@ def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObjec
         stack=stack, numbers=array("I", [7, 6]), pc=array("Q", [CODE]), values=array("Q", [0x7000, 0x7010]),
         stack_start=some[:1], stack_at=some[1:2], stack_size=some[2:],
     )  # fmt: skip
-    found = SimpleNamespace(pc=Column("Q"), end=column_of(data.draw, "Q"), how=bytearray(data.draw(st.integers(0, 3))))
+    result = SimpleNamespace(pc=Column("Q"), end=column_of(data.draw, "Q"), how=bytearray(data.draw(st.integers(0, 3))))
     good = SimpleNamespace(pc=Column("Q"), end=array("Q", [0]), how=bytearray(1))
     for ask in (
         lambda: walker.add_mapping(data.draw(number), data.draw(number)),
@@ -960,7 +960,7 @@ def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObjec
         lambda: walker.begin(CODE, True, True, 0x7000, data.draw(st.dictionaries(number, number, max_size=4))),
         lambda: walker.resume(data.draw(st.integers(-2, 20))),
         walker.frame,
-        lambda: walker.walk_samples(samples, found, data.draw(number), 9),
+        lambda: walker.walk_samples(samples, result, data.draw(number), 9),
         lambda: walker.walk_samples(plain, good, 0, data.draw(st.integers(-2, 20))),
         lambda: walk_kernel.Walker(data.draw(ANYTHING), "big"),
     ):
@@ -977,10 +977,10 @@ def test_lists_of_ids_are_read_into_the_room_there_is_or_refused(data: st.DataOb
     starts, ends = array("Q", [0, middle]), array("Q", [middle, data.draw(st.sampled_from([len(raw), 1 << 40]))])
     with suppress(*REFUSED):
         lists = IdLists((raw, starts, ends), (ids, order), 1, 2, values)
-        held, _ = lists.check()
-        room = data.draw(st.sampled_from([max(held, 0), 0, 3]))
+        kept, _ = lists.check()
+        room = data.draw(st.sampled_from([max(kept, 0), 0, 3]))
         first, stack, out = array("Q", [0] * 3), array("I", [0] * room), array("q", [0] * 2 * values)
         if lists.read(first, stack, out):
-            assert first[2] == held <= room
-            assert all(one < len(ids) for one in stack[:held])
+            assert first[2] == kept <= room
+            assert all(one < len(ids) for one in stack[:kept])
         stack.append(1)  # nothing holds on to the columns

@@ -72,8 +72,8 @@ def feed(folders: list[str]) -> None:
 
     for name in corpus.names():
         module = import_module(f"fuzz.{name}")
-        found = [path for folder in folders for path in sorted(Path(folder, name).glob("*")) if path.is_file()]
-        for data in (*module.seeds(), *(path.read_bytes() for path in found)):
+        result = [path for folder in folders for path in sorted(Path(folder, name).glob("*")) if path.is_file()]
+        for data in (*module.seeds(), *(path.read_bytes() for path in result)):
             with suppress(WhenceError):
                 module.target(data)
 

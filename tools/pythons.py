@@ -39,7 +39,7 @@ def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
 
 def find_installed(version: str) -> Path | None:
     """Return a Python of this machine, pyenv's or from the PATH; None without one."""
-    kept = [str(one) for one in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))]
+    kept = [str(each) for each in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))]
     for python in (*kept, shutil.which(f"python{version}")):
         if python and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
             return Path(python)
@@ -118,9 +118,9 @@ def source(suite: str, package: str) -> Path:
 
 def newest() -> Path:
     """Return CPython 3.14: this machine's, or that of Debian sid, which brings the libc that it needs."""
-    found = find_installed("3.14")
-    if found is not None:
-        return found
+    result = find_installed("3.14")
+    if result is not None:
+        return result
     root = unpacked("sid", "amd64", "python3.14")
     python = root / "usr" / "bin" / "python3.14"
     libraries = root / X86_64_LIBRARIES
@@ -151,9 +151,9 @@ FREE_THREADED = {"3.13t": ("trixie", "python3.13"), "3.14t": ("forky", "python3.
 
 def free_threaded(name: str) -> Path:
     """Return a CPython without the global lock, 3.13t or 3.14t: from the PATH, or built."""
-    found = find_installed(name)
-    if found is not None:
-        return found
+    result = find_installed(name)
+    if result is not None:
+        return result
     suite, package = FREE_THREADED[name]
     python = built(suite, package, name, ["--disable-gil"], CC="gcc")
     check = f"import ssl, zlib, bz2, lzma, ctypes{', compression.zstd' if name == '3.14t' else ''}"

@@ -94,10 +94,10 @@ def difference(first: bytes, second: bytes, name: str) -> str:
         for path, content in zip(paths, (first, second)):
             path.write_bytes(content)
         left, right = ([*members(path)] for path in paths)
-    for one, other in zip(left, right):
-        if one != other:
-            what = "" if one[0] == other[0] else f" (other build: {other[0]})"
-            return f"{one[0]}{what}: {len(one[1])} and {len(other[1])} bytes"
+    for each, other in zip(left, right):
+        if each != other:
+            what = "" if each[0] == other[0] else f" (other build: {other[0]})"
+            return f"{each[0]}{what}: {len(each[1])} and {len(other[1])} bytes"
     return "the compressed bytes" if len(left) == len(right) else f"{len(left)} and {len(right)} files"
 
 

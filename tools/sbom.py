@@ -89,8 +89,8 @@ def of_wheel(version: str, project: dict[str, Any]) -> str:
 
 def of_environment() -> str:
     """Return the bill of this environment: installed Python distributions and Debian packages."""
-    found = {normalized(each.metadata["Name"]): each for each in metadata.distributions() if each.metadata["Name"]}
-    components = [python_component(name, found[name].version, scope="required") for name in sorted(found)]
+    result = {normalized(each.metadata["Name"]): each for each in metadata.distributions() if each.metadata["Name"]}
+    components = [python_component(name, result[name].version, scope="required") for name in sorted(result)]
     if shutil.which("dpkg-query"):
         listed = subprocess.run(
             ["dpkg-query", "--show", "--showformat", "${Package}\t${Version}\t${Architecture}\n"],
@@ -101,7 +101,7 @@ def of_environment() -> str:
             components.append(
                 {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
             )  # fmt: skip
-    own = found.get("whence")
+    own = result.get("whence")
     root = {"type": "container", "bom-ref": "image", "name": "whence", "version": own.version if own else ""}
     python = {
         "type": "platform", "bom-ref": "python", "name": "CPython",

@@ -58,32 +58,32 @@ def command_parser(name: str) -> Parser:
 
 def actions(parser: ArgumentParser) -> list[Action]:
     """Yield the options and arguments of a parser and of its subparsers."""
-    found: list[Action] = []
+    result: list[Action] = []
     for action in parser._actions:
-        found.append(action)
+        result.append(action)
         if isinstance(action, _SubParsersAction):
-            for one in action.choices.values():
-                found += actions(one)
-    return found
+            for each in action.choices.values():
+                result += actions(each)
+    return result
 
 
 def whole_parser() -> Parser:
     """One parser of all commands."""
-    whole = Parser(prog="whence", description="From address to source.", allow_abbrev=False)
-    whole.add_argument("-V", "--version", action="version", version=__version__)
-    whole.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND")
+    full = Parser(prog="whence", description="From address to source.", allow_abbrev=False)
+    full.add_argument("-V", "--version", action="version", version=__version__)
+    full.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    commands = full.add_subparsers(dest="command", metavar="COMMAND")
     for name, (module, line) in COMMANDS.items():
-        one = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
-        import_module(f"whence.cli.{module}").configure(one)
-        one.usage = None
+        item = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
+        import_module(f"whence.cli.{module}").configure(item)
+        item.usage = None
     asked = commands.add_parser("help", help="every command, or a command's options")
     asked.add_argument("about", nargs="?", choices=list(COMMANDS), metavar="COMMAND", help="a command")
-    for action in actions(whole):
+    for action in actions(full):
         words = set(re.findall(r"[A-Z]+", action.metavar)) if isinstance(action.metavar, str) else set()
         if action.choices is None and words & (PATHS | FOLDERS):
             action.complete = shtab.FILE if words & PATHS else shtab.DIRECTORY  # type: ignore[attr-defined]
-    return whole
+    return full
 
 
 def completion(shell: str) -> str:
@@ -111,10 +111,10 @@ def manual(name: str) -> str:
         parser, page, line = Parser(prog="whence"), "whence", "from address to source"
         parser.usage = "whence [-V | --version] [--debug] COMMAND ..."
         others = [f"whence-{command}" for command in COMMANDS]
-        rows = "".join(f".TP\n\\fBwhence {word(one)}\\fR\n{word(text)}\n" for one, (_, text) in COMMANDS.items())
+        rows = "".join(f".TP\n\\fBwhence {word(each)}\\fR\n{word(text)}\n" for each, (_, text) in COMMANDS.items())
         commands = f".SH COMMANDS\n{rows}.TP\n\\fBwhence help\\fR COMMAND\nevery command, or a command's options\n"
-    for one in parser.subparsers():
-        one.usage = usage_of(one)
+    for each in parser.subparsers():
+        each.usage = usage_of(each)
     parser.man_short_description = line  # type: ignore[attr-defined]
     made = Manpage(
         parser,
@@ -128,10 +128,10 @@ def manual(name: str) -> str:
 def contents() -> dict[str, str]:
     """Return every file by its path in the clone."""
     os.environ["COLUMNS"] = "80"  # what argparse wraps lines for
-    found = {path: completion(shell) for shell, path in COMPLETION.items()}
+    result = {path: completion(shell) for shell, path in COMPLETION.items()}
     for name in ("", *COMMANDS):
-        found[f"{MANUAL}/whence{name and '-' + name}.1"] = manual(name)
-    return found
+        result[f"{MANUAL}/whence{name and '-' + name}.1"] = manual(name)
+    return result
 
 
 def main(folder: Path = ROOT) -> None:

@@ -58,14 +58,16 @@ print(len(names), "kernels under Python", version)
 def kernels() -> list[str]:
     """Return the names of all kernels, from their sources."""
     sources = sorted((ROOT / "src").rglob("kernels/*.py"))
-    return [".".join(one.relative_to(ROOT / "src").with_suffix("").parts) for one in sources if one.stem != "__init__"]
+    return [
+        ".".join(each.relative_to(ROOT / "src").with_suffix("").parts) for each in sources if each.stem != "__init__"
+    ]
 
 
 def wheel_of(tag: str) -> Path:
-    found = sorted(DIST.glob(f"whence-*{tag}*.whl"))
-    if not found:
+    result = sorted(DIST.glob(f"whence-*{tag}*.whl"))
+    if not result:
         sys.exit(f"dist has no wheel with {tag} in its name: `make wheels` makes them")
-    return found[-1]
+    return result[-1]
 
 
 def pip(python: Path, *words: str | Path) -> None:

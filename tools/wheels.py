@@ -104,9 +104,9 @@ def compile_elsewhere(source: Path, name: str) -> int:
         words += ["-DPy_LIMITED_API=0x030b0000", f"-I{headers}", f"-I{published / 'Include'}"]
         words += ["-DMS_WIN64"] if name == "windows" else []
         words += ["-I", str(source)]
-        kernels = [one for one in (source / "build" / "cython").rglob("*.c") if not str(one).endswith(left_out)]
+        kernels = [each for each in (source / "build" / "cython").rglob("*.c") if not str(each).endswith(left_out)]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            jobs = [pool.submit(run, *words, one, "-o", headers / f"{at}.o") for at, one in enumerate(kernels)]
+            jobs = [pool.submit(run, *words, each, "-o", headers / f"{index}.o") for index, each in enumerate(kernels)]
             for job in jobs:
                 job.result()
     return len(kernels)
@@ -134,7 +134,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
         if target.libc:
             run(sys.executable, "-m", "wheel", "unpack", "-d", name, made)
             made.unlink()
-            (folder,) = (one for one in Path(name).iterdir() if one.is_dir())
+            (folder,) = (each for each in Path(name).iterdir() if each.is_dir())
             for kernel in folder.rglob("*.so"):
                 run(pythons.PATCHELF, "--replace-needed", "libc.so", target.libc, kernel)
             run(sys.executable, "-m", "wheel", "pack", "-d", name, folder)
@@ -144,26 +144,28 @@ def build(source: Path, target: Target, out: Path) -> Path:
 
 def faults(wheel: Path, *places: Path) -> list[str]:
     """Return the problems of a wheel's size, contents and bytes."""
-    found = []
+    result = []
     limit = LIMIT_BYTES if "abi3" in wheel.name else FREE_THREADED_LIMIT_BYTES
     if wheel.stat().st_size >= limit:
-        found.append(f"{wheel.stat().st_size:,} bytes, at most {limit:,}")
+        result.append(f"{wheel.stat().st_size:,} bytes, at most {limit:,}")
     with zipfile.ZipFile(wheel) as archive:
         if not any(name.endswith(SBOM) for name in archive.namelist()):
-            found.append(f"no file {SBOM}")
+            result.append(f"no file {SBOM}")
         for name in archive.namelist():
             if NEVER.search(name) and not KEPT.search(name):
-                found.append(f"{name} is of no use in a wheel")
+                result.append(f"{name} is of no use in a wheel")
             content = archive.read(name)
-            found += [f"{name} holds the path {place}" for place in (ROOT, *places) if str(place).encode() in content]
-    return found
+            result += [
+                f"{name} holds the path {location}" for location in (ROOT, *places) if str(location).encode() in content
+            ]
+    return result
 
 
 def check(wheel: Path, built_in: Path) -> None:
     """Look through a wheel, by tools made for that, too; ends the program on a fault."""
     problems = faults(wheel, built_in)
     if problems:
-        sys.exit("\n".join(f"{wheel.name}: {one}" for one in problems))
+        sys.exit("\n".join(f"{wheel.name}: {each}" for each in problems))
     python = sys.executable
     run(python, "-m", "twine", "check", "--strict", wheel)
     run(Path(python).with_name("check-wheel-contents"), "--ignore", "W002,W005,W009", wheel)
@@ -194,11 +196,11 @@ def main() -> None:
         run("tar", "-xf", packed, "-C", folder)
         (source,) = Path(folder).iterdir()
         chosen = options.names or everything
-        for name in (one for one in TARGETS if one in chosen):
+        for name in (each for each in TARGETS if each in chosen):
             wheel = build(source, TARGETS[name], options.output)
             check(wheel, source)
             print(f"{wheel.stat().st_size:>10,}  {wheel.name}", flush=True)
-        for name in (one for one in ELSEWHERE if one in chosen):
+        for name in (each for each in ELSEWHERE if each in chosen):
             print(f"{compile_elsewhere(source, name):>10}  kernels compiled for {name}", flush=True)
 
 

@@ -80,8 +80,8 @@ class Inputs:
             addresses += pc.sum(table["address"]).as_py() or 0
             missing += table["function"].null_count
         expected = self.rows, self.rows * (self.rows - 1) // 2, self.addresses, 0
-        found = rows, numbers, addresses, missing
-        return "" if found == expected else f"rows, sums and rows without names are {found}, expected {expected}"
+        result = rows, numbers, addresses, missing
+        return "" if result == expected else f"rows, sums and rows without names are {result}, expected {expected}"
 
 
 class Killer(threading.Thread):

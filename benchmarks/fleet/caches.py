@@ -100,9 +100,9 @@ def simulate(asked: array[int], held: array[int], cache_bytes: int, servers: int
 
 def run() -> None:
     dice = random.Random(3)
-    held = sizes(dice)
+    kept = sizes(dice)
     print(
-        f"{BUILD_IDS:,} build-ids, archives of {sum(held) / GIGABYTE:,.0f} GB (median {MEDIAN_BYTES:,} bytes), "
+        f"{BUILD_IDS:,} build-ids, archives of {sum(kept) / GIGABYTE:,.0f} GB (median {MEDIAN_BYTES:,} bytes), "
         f"{SERVERS} servers, {QUESTIONS:,} questions at {PER_SECOND:,} a second, the second half counted"
     )
     heads = "skew", "server", "cache per server", "hits", "requests per 1,000", "MB per 1,000", "dollars per million"
@@ -112,13 +112,13 @@ def run() -> None:
         asked = trace(skew, QUESTIONS, dice)
         for by_id in (False, True):
             for cache_bytes in CACHES:
-                found = simulate(asked, held, cache_bytes, SERVERS, by_id=by_id)
-                requests = (PER_MISS * found.misses + found.checks) / found.questions
-                fetched = found.fetched / found.questions
+                result = simulate(asked, kept, cache_bytes, SERVERS, by_id=by_id)
+                requests = (PER_MISS * result.misses + result.checks) / result.questions
+                fetched = result.fetched / result.questions
                 dollars = 1e6 * (requests * REQUEST_DOLLARS + fetched / GIGABYTE * GIGABYTE_DOLLARS)
                 server = "its own" if by_id else "any"
                 print(
-                    f"| {skew} | {server} | {cache_bytes // GIGABYTE} GB | {100 * found.rate:.1f} % "
+                    f"| {skew} | {server} | {cache_bytes // GIGABYTE} GB | {100 * result.rate:.1f} % "
                     f"| {1000 * requests:,.0f} | {1000 * fetched / 1e6:,.0f} | {dollars:,.2f} |"
                 )
 

@@ -62,8 +62,8 @@ def fill(folder: Path, count: int) -> None:
     def rows() -> Iterator[IndexRow]:
         for number in range(count):
             meta = described(number, now, count)
-            place = folder / "buildid" / meta.build_id
-            place.mkdir(parents=True)
+            location = folder / "buildid" / meta.build_id
+            location.mkdir(parents=True)
             (folder / file_key(meta.build_id, DEBUGINFO)).write_bytes(bytes(CONTENT))
             (folder / file_key(meta.build_id, ARCHIVE, True)).write_bytes(bytes(CONTENT))
             (folder / meta_key(meta.build_id)).write_bytes(meta.to_bytes())

@@ -63,8 +63,8 @@ class CountingBucket:
         bucket = bucket_at(
             f"s3://{NAME}", endpoint=self.url, access_key_id="x", secret_access_key="x", region="us-east-1"
         )
-        found = bucket.read(key, LARGEST)
-        return b"" if found is None else found[0]
+        result = bucket.read(key, LARGEST)
+        return b"" if result is None else result[0]
 
     def close(self) -> None:
         """End the server."""

@@ -129,12 +129,12 @@ def test_json_tells_function_file_line_inlining_and_source() -> None:
 
 def test_each_json_answer_has_the_reason_of_its_own_line() -> None:
     path = compiled()
-    (known, *_) = code_addresses(path, "main")
-    done = run("addr", "--json", str(path), stdin=f'0xdead0000\n"frames": [], \n{known:x}\n0xdead0001')
+    (expected, *_) = code_addresses(path, "main")
+    done = run("addr", "--json", str(path), stdin=f'0xdead0000\n"frames": [], \n{expected:x}\n0xdead0001')
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     words = ["outside-segments", "not-an-address", None, "outside-segments"]
     assert [answer["reason"] for answer in answers] == words
-    assert [answer["address"] for answer in answers] == ["0xdead0000", '"frames": [],', hex(known), "0xdead0001"]
+    assert [answer["address"] for answer in answers] == ["0xdead0000", '"frames": [],', hex(expected), "0xdead0001"]
     assert done.stderr.count("is not an address") == 1
 
 
@@ -160,13 +160,13 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
     text = "".join(f"{vaddr:#x}\n" for vaddr in addresses) + "nothing\n"
     listed.write_text(text * (addr.BLOCK // len(text) + 1))
     with open(listed, "rb") as stdin:
-        found = subprocess.run([*WHENCE, "addr", str(path), "--style", style], stdin=stdin, capture_output=True)
+        result = subprocess.run([*WHENCE, "addr", str(path), "--style", style], stdin=stdin, capture_output=True)
     options = Namespace(**{**addr.PLAIN, "style": style})
     with whence.open(path, columns=style != "gnu") as binary:
         responder = addr.Responder(binary, options)
         binary.table()
         expected = b"".join(responder.answer(Queries(line.encode())) for line in text.splitlines(keepends=True))
-    assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
+    assert result.stdout == expected * (addr.BLOCK // len(text) + 1)
 
 
 @pytest.mark.parametrize("options", [[], ["--jobs", "1"], ["--jobs", "5", "--json"]])
@@ -177,11 +177,11 @@ def test_a_file_of_addresses_is_answered_from_an_archive_in_order(options: list[
     times = 3 * addr.PIECE // len(text) + 1
     listed.write_text(text * times)
     with open(listed, "rb") as stdin:
-        found = subprocess.run([*WHENCE, "addr", str(archive), *options], stdin=stdin, capture_output=True)
+        result = subprocess.run([*WHENCE, "addr", str(archive), *options], stdin=stdin, capture_output=True)
     one_by_one = [run("addr", str(archive), *options, stdin=line) for line in text.splitlines()]
-    assert found.stdout.decode() == "".join(done.stdout for done in one_by_one) * times
-    assert found.stderr == b"whence addr: 'nothing' is not an address in hex\n" * times
-    assert found.returncode == 1
+    assert result.stdout.decode() == "".join(done.stdout for done in one_by_one) * times
+    assert result.stderr == b"whence addr: 'nothing' is not an address in hex\n" * times
+    assert result.returncode == 1
 
 
 def test_nothing_is_read_of_a_file_about_which_nothing_is_asked() -> None:
@@ -400,11 +400,11 @@ def test_a_function_name_gives_its_address_and_line(tmp_path: Path) -> None:
     program = compiled("-g", "-O1")
     done = run("addr", str(program), "sum")
     assert done.returncode == 0
-    vaddr, size, name, _, place = done.stdout.split()
+    vaddr, size, name, _, location = done.stdout.split()
     with whence.open(program) as binary:
         (function,) = binary.find("sum")
     assert (int(vaddr, 16), int(size), name) == (function.vaddr, function.length, "sum")
-    assert place == f"{function.file}:{function.start_line}"
+    assert location == f"{function.file}:{function.start_line}"
 
 
 def test_of_several_names_unknown_ones_are_reported_and_the_others_printed() -> None:

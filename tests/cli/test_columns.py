@@ -118,7 +118,7 @@ def test_pipes(folder: Path) -> None:
     assert [row["function"] for row in rows] == ["inner", "app::outer()", "app::outer()", "other"]
     coverage = json.loads(done.stderr)
     assert coverage["rows"] == 3
-    assert {one["build_id"]: one["named"] for one in coverage["build_ids"]} == {ONE: 2, OTHER: 1}
+    assert {each["build_id"]: each["named"] for each in coverage["build_ids"]} == {ONE: 2, OTHER: 1}
 
 
 @pytest.mark.parametrize(

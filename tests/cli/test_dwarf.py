@@ -41,8 +41,8 @@ def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def symbol(path: Path, name: str) -> tuple[int, int]:
     with ElfFile.open(path) as elf:
         table = elf.symbols(".symtab")
-        at = next(i for i in range(len(table)) if table.name(i) == name)
-        return table.value[at], table.value[at] + table.size[at]
+        offset = next(i for i in range(len(table)) if table.name(i) == name)
+        return table.value[offset], table.value[offset] + table.size[offset]
 
 
 def test_the_hello_world_shows_main_at_its_bounds(hello: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,14 +70,14 @@ def test_inlined_calls_say_where_they_were_called(tmp_path: Path, capsys: pytest
     except MissingTool as reason:
         pytest.skip(str(reason))
     assert main(["dwarf", str(program), "--unit", "0", "--json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    scopes = [each for each in found if "tag" in each]
+    result = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    scopes = [each for each in result if "tag" in each]
     inlined = next(each for each in scopes if each["name"] == "twice_mixed")
     assert inlined["tag"] == "inlined_subroutine"
     assert inlined["call_file"].endswith("plain.c")
     generated = next(each for each in scopes if each.get("call_line") == 100)
     assert (generated["name"], generated["call_file"]) == ("mixed", f"{tmp_path}/elsewhere/generated.y")
-    assert any(each.get("line") == 14 and each["file"].endswith("plain.h") for each in found)
+    assert any(each.get("line") == 14 and each["file"].endswith("plain.h") for each in result)
 
 
 @pytest.mark.parametrize("version", [4, 5])

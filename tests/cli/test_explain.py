@@ -54,7 +54,7 @@ def test_a_stripped_file_says_which_debug_files_were_looked_for(tmp_path: Path, 
     status, chain = steps(capfd, str(bare), hex(address_of(compiled(), "sum")), "--debug-dir", str(tmp_path))
     said = [outcome for what, outcome in chain if what == "debug file"]
     assert status == 1
-    assert any(str(tmp_path / ".build-id") in one and "does not exist" in one for one in said)
+    assert any(str(tmp_path / ".build-id") in each and "does not exist" in each for each in said)
     assert "the file is stripped" in dict(chain)["answer"]
     assert "--binary FILE.debug" in dict(chain)["to do"]
     assert "debuginfod" not in dict(chain)["to do"]

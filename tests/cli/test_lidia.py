@@ -30,7 +30,7 @@ def test_create_puts_the_archive_into_the_current_folder_and_tells_what_went_in(
     assert told["ranges"] == sum(told["sources"].values()) > 10
     assert told["lines"] > 10
     assert told["archive_bytes"] == (tmp_path / told["archive"]).stat().st_size
-    assert [one.name for one in tmp_path.iterdir()] == [told["archive"]]
+    assert [each.name for each in tmp_path.iterdir()] == [told["archive"]]
 
 
 def test_info_verify_and_dump_agree_with_what_was_created(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_pipe_or_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
     with lidia.from_bytes(read, crc=True) as table:
         assert len(table) > 10
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_of_a_link_the_file_it_leads_to_is_written(tmp_path: Path) -> None:
@@ -126,8 +126,12 @@ def test_an_error_for_another_kind_of_file_names_the_command_that_reads_it(tmp_p
 
 
 def test_ranges_without_a_length_are_a_note_and_the_archive_is_whole(tmp_path: Path) -> None:
-    strings, at = prefixed(b"start", b"end")
-    rows = [(16, 8, 0, at[b"start"], *[0] * 5), (24, 0, 0, at[b"end"], *[0] * 5), (32, 0, 0, at[b"end"], *[0] * 5)]
+    strings, offset = prefixed(b"start", b"end")
+    rows = [
+        (16, 8, 0, offset[b"start"], *[0] * 5),
+        (24, 0, 0, offset[b"end"], *[0] * 5),
+        (32, 0, 0, offset[b"end"], *[0] * 5),
+    ]
     archive = tmp_path / "made-by-go"
     archive.write_bytes(Forged(rows, strings).bytes())
     done = run("verify", archive)

@@ -38,11 +38,11 @@ def test_syntax_and_bytes_are_options(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_json_has_instructions_lines_and_origins(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, compiled(), "sum", "--json")
-    found = json.loads(out)
-    assert found["function"] == "sum"
-    assert found["instructions"][0]["vaddr"] == found["spans"][0][0]
-    assert {line["function"] for line in found["lines"]} == {"sum", "twice", "square"}
-    assert [source["origin"] for source in found["sources"].values()] == ["its own path"]
+    result = json.loads(out)
+    assert result["function"] == "sum"
+    assert result["instructions"][0]["vaddr"] == result["spans"][0][0]
+    assert {line["function"] for line in result["lines"]} == {"sum", "twice", "square"}
+    assert [source["origin"] for source in result["sources"].values()] == ["its own path"]
 
 
 def test_unknown_functions_are_reported_and_the_rest_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

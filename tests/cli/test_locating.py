@@ -62,7 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     given.write_bytes(debug.read_bytes())
     create(program, folder / "archives" / "any.lidia")
     with Store(folder / "store") as store:
-        assert [one.outcome for one in store.add(debug)] == ["added"]
+        assert [each.outcome for each in store.add(debug)] == ["added"]
     Cache(folder / "filled").put(
         f"{build_id}.lidia", lambda file: file.write((folder / "archives/any.lidia").read_bytes())
     )
@@ -98,10 +98,10 @@ def asked(world: World, command: str, tmp_path: Path) -> list[str]:
         return ["addr", "--snapshot", str(tmp_path / "snapshot"), hex(world.runtime)]
     if command == "core":
         mapped = []
-        for one in maps.parse(maps.read(process.directory), permissions=0).mappings:
-            if one.path == str(world.stripped):
-                memory = b"" if one.offset else world.stripped.read_bytes()[:4096]
-                mapped.append(Mapped(one.start, one.limit, one.path, one.offset, 5 if one.is_exec else 4, memory))
+        for item in maps.parse(maps.read(process.directory), permissions=0).mappings:
+            if item.path == str(world.stripped):
+                memory = b"" if item.offset else world.stripped.read_bytes()[:4096]
+                mapped.append(Mapped(item.start, item.limit, item.path, item.offset, 5 if item.is_exec else 4, memory))
         (tmp_path / "core").write_bytes(core(mapped))
         return ["core", str(tmp_path / "core"), hex(world.runtime)]
     if command == "explain":
@@ -110,8 +110,8 @@ def asked(world: World, command: str, tmp_path: Path) -> list[str]:
         (tmp_path / "log").write_text(f"#0 {world.runtime:#x}  ({world.stripped}+{world.vaddr:#x})\n")
         return ["filter", str(tmp_path / "log")]
     if command == "profile":
-        one = next(one for one in process.mappings() if one.start <= world.runtime < one.limit)
-        mapping = Mapping(one.start, one.limit, one.offset, one.path, one.build_id)
+        item = next(item for item in process.mappings() if item.start <= world.runtime < item.limit)
+        mapping = Mapping(item.start, item.limit, item.offset, item.path, item.build_id)
         profile = ProfileData([SampleType("samples", "count")], [mapping])
         profile.samples.add([profile.location(0, world.runtime)], [1])
         (tmp_path / "cpu.pb").write_bytes(pprof.write(profile))
@@ -132,7 +132,7 @@ def answered(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
         capfd.readouterr()
         assert main(["lidia", "dump", str(tmp_path / "made.lidia"), "--json"]) == 0
         ranges = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-        return " ".join(f"{one['file']}:{line}" for one in ranges for _, line in one["lines"])
+        return " ".join(f"{each['file']}:{line}" for each in ranges for _, line in each["lines"])
     return capfd.readouterr().out
 
 

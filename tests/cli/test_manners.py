@@ -345,7 +345,7 @@ def test_an_argument_of_any_length_is_shortened_in_messages(
     monkeypatch.chdir(tmp_path)
     letters = "a" * 120_000
     repeated = 0
-    for sub in ([], *([one] for one in SUBCOMMANDS.get(name, ()))):
+    for sub in ([], *([each] for each in SUBCOMMANDS.get(name, ()))):
         output = "out.lidia" if name == "convert" else "out.csv"
         for before in ([], [sys.executable], ["-o", output], [str(os.getpid()), "--stack"]):
             for word in (letters, f"--{letters}", f"--threads={letters}", f"{letters}/{letters}"):

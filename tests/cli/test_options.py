@@ -40,7 +40,7 @@ def parsers() -> Iterator[tuple[str, Parser]]:
     for name, (module, _) in COMMANDS.items():
         parser = parser_of(name, False, import_module(f"whence.cli.{module}"))
         subcommands = list(parser.subparsers())
-        yield from ((one.prog.removeprefix("whence "), one) for one in subcommands)
+        yield from ((each.prog.removeprefix("whence "), each) for each in subcommands)
         if not subcommands:
             yield name, parser
 
@@ -71,8 +71,10 @@ def test_where_names_come_from_is_said_alike_in_every_command_that_looks_for_fil
 
 
 def test_the_defaults_without_argparse_are_those_with_it() -> None:
-    found = {action.dest: action.default for word, action in options(PARSERS["pid"]).items() if word in LOCATOR_OPTIONS}
-    assert found == LOCATOR_DEFAULTS
+    result = {
+        action.dest: action.default for word, action in options(PARSERS["pid"]).items() if word in LOCATOR_OPTIONS
+    }
+    assert result == LOCATOR_DEFAULTS
 
 
 def test_names_are_readable_in_every_command_unless_no_demangle_is_given() -> None:

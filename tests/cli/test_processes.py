@@ -62,9 +62,9 @@ def test_pid_without_addresses_shows_every_thread(capsys: pytest.CaptureFixture[
         main(["pid", str(pid)])
         assert capsys.readouterr().out.count("thread ") == 2
         main(["pid", str(pid), "--json"])
-        found = objects(capsys.readouterr().out)
-        assert found[0]["tid"] == pid
-        assert all("frames" in thread for thread in found)
+        result = objects(capsys.readouterr().out)
+        assert result[0]["tid"] == pid
+        assert all("frames" in thread for thread in result)
 
 
 @pytest.mark.parametrize("words", [["maps", NOBODY], ["pid", NOBODY], ["pid", NOBODY, "--save-snapshot", "-"]])
@@ -128,9 +128,9 @@ def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[st
 
         def is_said() -> bool:
             """It may wait for a page of its own a while."""
-            found = main(["pid", str(pid)])
+            result = main(["pid", str(pid)])
             said = capsys.readouterr()
-            return "?? running" in said.out and "--stop" in said.err and found == 1
+            return "?? running" in said.out and "--stop" in said.err and result == 1
 
         assert until(is_said)
 

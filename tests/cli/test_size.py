@@ -47,25 +47,25 @@ def test_the_largest_rows_are_printed_and_the_rest_is_summed(capsys: pytest.Capt
 
 def test_json_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["size", str(compiled()), "--json", "--section", ".text"]) == 0
-    found = rows(capsys.readouterr().out)
-    assert found["main"]["kind"] == "name"
+    result = rows(capsys.readouterr().out)
+    assert result["main"]["kind"] == "name"
     assert main(["size", str(compiled()), "--json", "--by", "section"]) == 0
-    assert sum(row["bytes"] for row in found.values()) == rows(capsys.readouterr().out)[".text"]["bytes"]
+    assert sum(row["bytes"] for row in result.values()) == rows(capsys.readouterr().out)[".text"]["bytes"]
 
 
 def test_growth_names_what_is_new_gone_and_grown(builds: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     old, new = builds
     assert main(["size", new, "--base", old, "--json"]) == 0
-    found = rows(capsys.readouterr().out)
-    assert {name: found[name]["change"] for name in ("main", "h(double)", "g(int)")} == {
+    result = rows(capsys.readouterr().out)
+    assert {name: result[name]["change"] for name in ("main", "h(double)", "g(int)")} == {
         "main": "grown", "h(double)": "new", "g(int)": "gone",
     }  # fmt: skip
-    assert "f(int)" not in found
+    assert "f(int)" not in result
     totals = []
     for path in builds:
         assert main(["size", path, "--json"]) == 0
         totals.append(sum(row["bytes"] for row in rows(capsys.readouterr().out).values()))
-    assert sum(row["growth"] for row in found.values()) == totals[1] - totals[0] > 0
+    assert sum(row["growth"] for row in result.values()) == totals[1] - totals[0] > 0
     assert main(["size", new, "--base", old, "-n", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["growth", "bytes", "change", "function"]

@@ -73,18 +73,18 @@ def test_each_row_gets_its_chain_innermost_first_or_a_reason(folder: Path) -> No
 def test_the_same_frames_come_from_a_binary_with_debug_info(tmp_path: Path) -> None:
     program = compiled("-Wl,--build-id", "-O2")
     with open_binary(program, demangle=True) as binary:
-        vaddrs = [vaddr for one in binary.functions() for vaddr in range(one.vaddr, one.end, 3)][:4000]
+        vaddrs = [vaddr for each in binary.functions() for vaddr in range(each.vaddr, each.end, 3)][:4000]
         wanted = [list(frames) for frames in binary.lookup_many(vaddrs)]
         build_id = binary.build_id
     with Namer(locator=Locator(files=[program], dirs=())) as namer:
         rows = namer(pa.record_batch({"build_id": [build_id] * len(vaddrs), "address": u64(*vaddrs)})).to_pylist()
     assert [
         [
-            (one["function"] or "", one["file"] or "", one["line"] or 0, one["inlined"], one["source"])
-            for one in row["frames"]
+            (each["function"] or "", each["file"] or "", each["line"] or 0, each["inlined"], each["source"])
+            for each in row["frames"]
         ]
         for row in rows
-    ] == [[(one.function, one.file, one.line, one.inlined, one.source) for one in chain] for chain in wanted]
+    ] == [[(each.function, each.file, each.line, each.inlined, each.source) for each in chain] for chain in wanted]
 
 
 def test_leaf_gives_columns_of_the_innermost_frame(folder: Path) -> None:
@@ -229,7 +229,7 @@ def test_file_offsets_and_runtime_addresses_become_vaddrs() -> None:
         vaddr = binary.find("main")[0].vaddr
         build_id = binary.build_id
         assert binary.producers is not None
-        segment = next(one for one in binary.producers.elf.segments if one.executable)
+        segment = next(each for each in binary.producers.elf.segments if each.executable)
     file_offset = vaddr - segment.vaddr + segment.file_offset
     start = 0x5555_0000_0000
     with Namer(locator=Locator(files=[program], dirs=()), leaf=True) as namer:
@@ -327,24 +327,24 @@ def test_memory_is_released(folder: Path) -> None:
 
 def test_threads_share_a_namer(folder: Path) -> None:
     batches = [
-        pa.record_batch({"build_id": [ONE] * 500, "address": u64(*range(0x1000 + at, 0x1000 + at + 500))})
-        for at in range(0, 64, 4)
+        pa.record_batch({"build_id": [ONE] * 500, "address": u64(*range(0x1000 + index, 0x1000 + index + 500))})
+        for index in range(0, 64, 4)
     ]
     with namer_of(folder) as namer:
-        wanted = [namer_of(folder)(one).to_pylist() for one in batches]
-        found: dict[int, Any] = {}
+        wanted = [namer_of(folder)(each).to_pylist() for each in batches]
+        result: dict[int, Any] = {}
 
         def work(number: int) -> None:
-            for at, one in enumerate(batches):
-                if at % 4 == number:
-                    found[at] = namer(one).to_pylist()
+            for index, each in enumerate(batches):
+                if index % 4 == number:
+                    result[index] = namer(each).to_pylist()
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-    assert [found[at] for at in range(len(batches))] == wanted
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert [result[index] for index in range(len(batches))] == wanted
 
 
 def test_a_broken_archive_affects_its_rows_only(tmp_path: Path) -> None:
@@ -373,8 +373,8 @@ def test_an_address_that_raises_affects_its_row_only(tmp_path: Path, monkeypatch
     with namer_of(tmp_path) as namer:
         namer.count_coverage()
         rows = namer(pa.record_batch({"build_id": [ONE] * 64, "address": addresses})).to_pylist()
-        missing = {one.reason for one in namer.coverage[0].missing}
-    assert [at for at, row in enumerate(rows, first) if row["reason"] == Reason.BROKEN_FILE.word] == [INNER_VADDR]
+        missing = {each.reason for each in namer.coverage[0].missing}
+    assert [index for index, row in enumerate(rows, first) if row["reason"] == Reason.BROKEN_FILE.word] == [INNER_VADDR]
     assert rows[9]["frames"]
     assert Reason.BROKEN_FILE in missing
     assert len(lookups) <= 1 + 2 * 6
@@ -413,9 +413,9 @@ def test_coverage_counts_rows_and_distinct_addresses_by_build_id(folder: Path) -
         namer.count_coverage()
         for _ in range(2):
             namer(pa.record_batch({"build_id": [ONE, ONE, ONE, "ee" * 20], "address": u64(0x1001, 0x1001, 5, 6)}))
-        one, none = namer.coverage
-        assert (one.build_id, one.rows, one.named, one.distinct, one.distinct_named) == (ONE, 6, 4, 2, 1)
-        assert [(missing.reason.word, count) for missing, count in one.missing.items()] == [("not-in-archive", 2)]
+        item, none = namer.coverage
+        assert (item.build_id, item.rows, item.named, item.distinct, item.distinct_named) == (ONE, 6, 4, 2, 1)
+        assert [(missing.reason.word, count) for missing, count in item.missing.items()] == [("not-in-archive", 2)]
         assert (none.rows, none.named, none.distinct) == (2, 0, 1)
 
 
@@ -428,7 +428,7 @@ def test_dropped_answers_are_looked_up_again(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr("whence.columns.namer.MAX_BUILD_IDS", 1)
     with namer_of(folder) as namer:
         other = pa.record_batch({"build_id": [OTHER], "address": u64(0x40)})
-        assert [functions(namer(one).to_pylist())[0] for one in (batch, other, batch)] == [
+        assert [functions(namer(each).to_pylist())[0] for each in (batch, other, batch)] == [
             ["app::outer()"], ["other"], ["app::outer()"],
         ]  # fmt: skip
 

@@ -36,22 +36,25 @@ def table(lists: bool = False) -> pa.Table:
     ids = [draw.choice([ONE, OTHER, None]) for _ in range(ROWS)]
     vaddrs = [draw.choice([INNER_VADDR, OUTER_VADDR, 0x40, 1 << 63]) for _ in range(ROWS)]
     kind = pa.list_(pa.uint64()) if lists else pa.uint64()
-    addresses = pa.array([[one, OUTER_VADDR] for one in vaddrs] if lists else vaddrs, kind)
+    addresses = pa.array([[each, OUTER_VADDR] for each in vaddrs] if lists else vaddrs, kind)
     columns = {
         "before": (pa.array(range(ROWS), pa.int16()), pa.int16()),
         "build_id": (ids, pa.string()),
-        "labels": ([[("key", str(at))] if at % 3 else None for at in range(ROWS)], pa.map_(pa.string(), pa.string())),
+        "labels": (
+            [[("key", str(index))] if index % 3 else None for index in range(ROWS)],
+            pa.map_(pa.string(), pa.string()),
+        ),
         "address": (addresses, addresses.type),
         "nested": (
-            [{"a": at, "b": [str(at)] * (at % 3)} for at in range(ROWS)],
+            [{"a": index, "b": [str(index)] * (index % 3)} for index in range(ROWS)],
             pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())}),
         ),
         "when": (
-            [datetime.datetime(2024, 1, 1) + datetime.timedelta(seconds=at) for at in range(ROWS)],
+            [datetime.datetime(2024, 1, 1) + datetime.timedelta(seconds=index) for index in range(ROWS)],
             pa.timestamp("us"),
         ),
-        "text": ([f"é{at % 7}" if at % 5 else None for at in range(ROWS)], pa.large_string()),
-        "real": ([at / 7 for at in range(ROWS)], pa.float64()),
+        "text": ([f"é{index % 7}" if index % 5 else None for index in range(ROWS)], pa.large_string()),
+        "real": ([index / 7 for index in range(ROWS)], pa.float64()),
     }
     schema = pa.schema({name: type for name, (_, type) in columns.items()}, metadata={"who": "me"})
     return pa.table({name: values for name, (values, _) in columns.items()}, schema=schema)
@@ -90,13 +93,13 @@ def test_a_table_keeps_its_values_types_and_metadata(
     source, target = folder / "in.parquet", folder / "out.parquet"
     pa.parquet.write_table(table(lists), source, row_group_size=GROUP, **options)
     assert columns(folder, source, target, shape) == 0
-    given, found = pa.parquet.read_table(source), pa.parquet.read_table(target)
-    assert found.select(given.schema.names).to_pylist() == given.to_pylist()
-    assert found.schema.types[: len(given.schema)] == given.schema.types
-    assert (found.schema.metadata or None) == given.schema.metadata
-    whole = [tuple(row.values()) for row in found.drop_columns(["labels"]).to_pylist()]
+    given, result = pa.parquet.read_table(source), pa.parquet.read_table(target)
+    assert result.select(given.schema.names).to_pylist() == given.to_pylist()
+    assert result.schema.types[: len(given.schema)] == given.schema.types
+    assert (result.schema.metadata or None) == given.schema.metadata
+    full = [tuple(row.values()) for row in result.drop_columns(["labels"]).to_pylist()]
     for read in (read_by_duckdb, read_by_polars):
-        assert [row[:2] + row[3:] for row in read(target)] == whole
+        assert [row[:2] + row[3:] for row in read(target)] == full
     assert pa.parquet.read_metadata(target).row_group(0).column(0).is_stats_set
 
 
@@ -117,12 +120,12 @@ def test_metadata_of_the_table_and_its_fields_stays(folder: Path, kind: str, end
             writer.write_table(given)
     assert columns(folder, source, target, "--leaf") == 0
     if ending == "parquet":
-        found = pa.parquet.read_table(target)
+        result = pa.parquet.read_table(target)
     else:
-        found = (pa.ipc.open_file if ending == "arrow" else pa.ipc.open_stream)(target).read_all()
-    assert found.schema.metadata[b"who"] == b"me"
-    assert found.schema.field(1).metadata[b"unit"] == b"vaddr"
-    assert list(found.to_pandas().index) == [7, 9]
+        result = (pa.ipc.open_file if ending == "arrow" else pa.ipc.open_stream)(target).read_all()
+    assert result.schema.metadata[b"who"] == b"me"
+    assert result.schema.field(1).metadata[b"unit"] == b"vaddr"
+    assert list(result.to_pandas().index) == [7, 9]
 
 
 NAMES = {
@@ -139,24 +142,24 @@ NAMES = {
 @pytest.mark.parametrize("rows", [1, 8, 1000])
 def test_other_programs_read_columns_of_names_unchanged(tmp_path: Path, rows: int, shape: str, nulls: float) -> None:
     schema, path, draw = pa.schema({"row": pa.int64(), **NAMES}), tmp_path / "out.parquet", random.Random(rows)
-    number = {"alike": lambda at: 7, "different": lambda at: at, "runs": lambda at: at // 11 % 5}[shape]
-    found = [None if draw.random() < nulls else number(at) for at in range(rows)]
-    frames = [{"text": None if one is None else f"n{one}", "line": one} for one in found]
+    number = {"alike": lambda index: 7, "different": lambda index: index, "runs": lambda index: index // 11 % 5}[shape]
+    result = [None if draw.random() < nulls else number(index) for index in range(rows)]
+    frames = [{"text": None if each is None else f"n{each}", "line": each} for each in result]
     values: dict[str, list[Any]] = {
         "row": list(range(rows)),
-        "text": [None if one is None else f"name {one}é" for one in found],
-        "word": [None if one is None else "abc"[one % 3] for one in found],
-        "line": [None if one is None else one * 40_000_001 % (1 << 32) for one in found],
-        "truth": [None if one is None else one % 3 == 0 for one in found],
-        "frames": [None if draw.random() < nulls / 4 else [one] * draw.choice([0, 1, 9]) for one in frames],
+        "text": [None if each is None else f"name {each}é" for each in result],
+        "word": [None if each is None else "abc"[each % 3] for each in result],
+        "line": [None if each is None else each * 40_000_001 % (1 << 32) for each in result],
+        "truth": [None if each is None else each % 3 == 0 for each in result],
+        "frames": [None if draw.random() < nulls / 4 else [each] * draw.choice([0, 1, 9]) for each in frames],
     }
-    whole = pa.record_batch([pa.array(values[one.name], one.type) for one in schema], schema=schema)
+    full = pa.record_batch([pa.array(values[each.name], each.type) for each in schema], schema=schema)
     middle = rows // 3
     with TableWriter(str(path), TableKind.PARQUET, schema, [*NAMES]) as writer:
-        for batch in (whole.slice(0, middle), whole.slice(middle)):  # whose dictionaries are joined
+        for batch in (full.slice(0, middle), full.slice(middle)):  # whose dictionaries are joined
             writer.write(batch)
-    assert pa.parquet.read_table(path).to_pylist() == whole.to_pylist()
-    assert read_by_duckdb(path) == read_by_polars(path) == [tuple(row.values()) for row in whole.to_pylist()]
+    assert pa.parquet.read_table(path).to_pylist() == full.to_pylist()
+    assert read_by_duckdb(path) == read_by_polars(path) == [tuple(row.values()) for row in full.to_pylist()]
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_an_error_without_output(
@@ -207,8 +210,8 @@ def test_views_of_texts_are_repeated_and_written(folder: Path, ending: str) -> N
     readers: dict[str, Callable[[Path], Any]] = {
         "parquet": polars.read_parquet, "csv": polars.read_csv, "jsonl": polars.read_ndjson,
     }  # fmt: skip
-    found = readers[ending](target)
-    assert found["kept"].to_list() == [given["kept"][0].as_py()] * 2 + [None]
+    result = readers[ending](target)
+    assert result["kept"].to_list() == [given["kept"][0].as_py()] * 2 + [None]
 
 
 def test_small_row_groups_are_joined_in_order(folder: Path) -> None:
@@ -245,6 +248,6 @@ def test_names_of_several_batches_share_a_dictionary(tmp_path: Path) -> None:
 def test_json_lines_of_several_blocks_are_one_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 1 << 10)
     source, target = folder / "in.jsonl", folder / "out.parquet"
-    source.write_text("".join(f'{{"build_id": "{ONE}", "address": {at + (1 << 63)}}}\n' for at in range(500)))
+    source.write_text("".join(f'{{"build_id": "{ONE}", "address": {index + (1 << 63)}}}\n' for index in range(500)))
     assert columns(folder, source, target, "--leaf") == 0
-    assert pa.parquet.read_table(target)["address"].to_pylist() == [at + (1 << 63) for at in range(500)]
+    assert pa.parquet.read_table(target)["address"].to_pylist() == [index + (1 << 63) for index in range(500)]

@@ -80,9 +80,9 @@ def collected(*folders: Path) -> CoreCollection:
 
 def one(path: Path) -> CollectedCore:
     with Symbolizer() as symbolizer:
-        found = read_collected(str(path), symbolizer)
-    assert found is not None
-    return found
+        result = read_collected(str(path), symbolizer)
+    assert result is not None
+    return result
 
 
 def test_the_signature_does_not_depend_on_the_collector(crashes: tuple[Path, Path], tmp_path: Path) -> None:
@@ -120,27 +120,27 @@ def test_groups_have_counts_and_times(crashes: tuple[Path, Path], tmp_path: Path
 def test_names_and_attributes_of_systemd_are_read(tmp_path: Path) -> None:
     path = tmp_path / systemd_name("my\\x2eapp", 4711)
     path.write_bytes(forged())
-    found = one(path)
-    assert (found.kind, found.command, found.pid, found.uid) == ("systemd", "my.app", 4711, 1000)
-    assert found.written == TIME / 1e6
+    result = one(path)
+    assert (result.kind, result.command, result.pid, result.uid) == ("systemd", "my.app", 4711, 1000)
+    assert result.written == TIME / 1e6
     try:
         os.setxattr(path, "user.coredump.exe", b"/opt/my.app")
         os.setxattr(path, "user.coredump.signal", b"6")
         os.setxattr(path, "user.coredump.timestamp", b"1639840830")  # old versions write seconds
     except OSError as error:
         pytest.skip(f"no user attributes on this file system: {error}")
-    found = one(path)
-    assert (found.executable, found.signal, found.written) == ("/opt/my.app", "SIGABRT", 1639840830.0)
+    result = one(path)
+    assert (result.executable, result.signal, result.written) == ("/opt/my.app", "SIGABRT", 1639840830.0)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress, zlib.compress])
 def test_reports_of_apport_are_read(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "_usr_bin_app.1000.crash"
     path.write_bytes(crash_file(forged(), pack=pack, piece=100))
-    found = one(path)
-    assert (found.kind, found.pid, found.executable, found.command) == ("apport", 99, "/usr/bin/my app", "my app")
-    assert (found.signal, found.problem) == ("SIGABRT", "")
-    assert found.signature is not None
+    result = one(path)
+    assert (result.kind, result.pid, result.executable, result.command) == ("apport", 99, "/usr/bin/my app", "my app")
+    assert (result.signal, result.problem) == ("SIGABRT", "")
+    assert result.signature is not None
 
 
 def test_other_files_are_not_cores(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ def test_a_core_that_is_cut_off_keeps_its_signature(crashes: tuple[Path, Path], 
     path = tmp_path / systemd_name(ending=".zst")
     stored = zstd.compress(crashes[0].read_bytes())
     path.write_bytes(stored[:-50])
-    found = one(path)
-    assert found.problem.startswith("the zstd data is damaged or cut off")
-    assert found.signature is not None
-    assert found.signature.functions[0] == "boom"  # callers may be missing: their stack is at the end
+    result = one(path)
+    assert result.problem.startswith("the zstd data is damaged or cut off")
+    assert result.signature is not None
+    assert result.signature.functions[0] == "boom"  # callers may be missing: their stack is at the end
 
 
 def test_a_core_expands_to_a_limit_at_most(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_a_core_expands_to_a_limit_at_most(monkeypatch: pytest.MonkeyPatch, tmp_
     path = tmp_path / systemd_name(ending=".zst")
     large = core([Mapped(0x10000, 0x10000 + (8 << 20), memory=bytes(8 << 20))], [status(78, 0x10010)])
     path.write_bytes(zstd.compress(large))
-    found = one(path)
+    result = one(path)
     limit = 2 * path.stat().st_size + (1 << 16)
-    assert found.problem == f"larger than the limit of {limit:,} bytes: the rest was not read"
-    assert found.signature is not None
+    assert result.problem == f"larger than the limit of {limit:,} bytes: the rest was not read"
+    assert result.signature is not None
 
 
 def test_lz4_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -292,8 +292,8 @@ def test_damaged_files_raise_no_other_errors(tmp_path: Path) -> None:
     with Symbolizer() as symbolizer:
         for number in range(300):
             path.write_bytes(mutated(seeds[number % len(seeds)], generator))
-            found = read_collected(str(path), symbolizer)
-            assert found is None or found.signature is not None or found.problem
+            result = read_collected(str(path), symbolizer)
+            assert result is None or result.signature is not None or result.problem
             with suppress(MapsError), path.open("rb") as file:
                 read_apport(file)
 

@@ -32,7 +32,8 @@ def fault(
     registers: dict[str, int] | None = None,
 ) -> FaultPlace | None:
     frames = [
-        NamedFrame(at, point, FoundBy.REGISTERS, False, Symbolized(at)) for at, point in ((pc, sp), (1, STACK + 64))
+        NamedFrame(offset, point, FoundBy.REGISTERS, False, Symbolized(offset))
+        for offset, point in ((pc, sp), (1, STACK + 64))
     ]
     signal = signal_of(11, code, address)
     return fault_of([Stack(7, signal, registers or {}, tuple(frames), End.COMPLETE)], REGIONS)
@@ -51,35 +52,35 @@ def fault(
     ],
 )
 def test_a_fault_address_is_described(address: int, kind: FaultKind, words: str) -> None:
-    found = fault(address)
-    assert found is not None
-    assert (found.address, found.kind) == (address, kind)
-    assert found.text.startswith(words)
+    result = fault(address)
+    assert result is not None
+    assert (result.address, result.kind) == (address, kind)
+    assert result.text.startswith(words)
 
 
 def test_a_fault_below_the_stack_in_use_is_an_overflow() -> None:
     for address, sp in ((STACK - 8, STACK - 8), (STACK - 0x800, STACK + 16), (GUARD - 64, GUARD - 128)):
-        found = fault(address, sp=sp)
-        assert found is not None
-        assert found.kind is FaultKind.STACK_OVERFLOW, hex(address)
+        result = fault(address, sp=sp)
+        assert result is not None
+        assert result.kind is FaultKind.STACK_OVERFLOW, hex(address)
     for address, sp in ((STACK - 8, STACK + (3 << 20)), (STACK - (2 << 20), STACK - 8)):  # far from each other
-        found = fault(address, sp=sp)
-        assert found is not None
-        assert found.kind is not FaultKind.STACK_OVERFLOW
+        result = fault(address, sp=sp)
+        assert result is not None
+        assert result.kind is not FaultKind.STACK_OVERFLOW
 
 
 def test_a_jump_to_a_bad_address_is_told() -> None:
-    found = fault(0, pc=0)
-    assert found is not None
-    assert found.text == "the program jumped to it; a null pointer"
+    result = fault(0, pc=0)
+    assert result is not None
+    assert result.text == "the program jumped to it; a null pointer"
 
 
 def test_values_that_no_pointer_can_have_are_named() -> None:
     registers = {"rip": 0x40_0010, "rax": 0x4142_4344_4546_4748, "rbx": (1 << 64) - 1, "rcx": 0x7FFF_FFFF_FFFF}
-    found = fault(0, code=SENT_BY_KERNEL, registers=registers)
-    assert found is not None
-    assert (found.address, found.kind) == (None, FaultKind.UNKNOWN)
-    assert found.text.endswith("such values are in rax = 0x4142434445464748")
+    result = fault(0, code=SENT_BY_KERNEL, registers=registers)
+    assert result is not None
+    assert (result.address, result.kind) == (None, FaultKind.UNKNOWN)
+    assert result.text.endswith("such values are in rax = 0x4142434445464748")
 
 
 def test_a_signal_that_was_sent_has_no_fault() -> None:
@@ -88,9 +89,9 @@ def test_a_signal_that_was_sent_has_no_fault() -> None:
 
 
 def test_a_dump_with_a_part_of_the_mappings_does_not_say_unmapped() -> None:
-    found = fault(0x4000_0000, code=2)
-    assert found is not None
-    assert (found.kind, found.text) == (FaultKind.UNKNOWN, "in no mapping that the dump lists")
+    result = fault(0x4000_0000, code=2)
+    assert result is not None
+    assert (result.kind, result.text) == (FaultKind.UNKNOWN, "in no mapping that the dump lists")
 
 
 def test_a_small_core_still_knows_its_files(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def stack(*frames: str | tuple[str, str], base: int = 0x1000, signal: int = 11) 
     for number, frame in enumerate(frames):
         name, path = (frame, APP) if isinstance(frame, str) else frame
         functions = tuple(Frame(each, "app.c", base) for each in name.split("+") if each)
-        place = Symbolized(base + number, functions, None, Mapping(path, base, base + 0x1000))
-        made.append(NamedFrame(base + number, 0, FoundBy.CFI, name == "<trampoline>", place))
+        location = Symbolized(base + number, functions, None, Mapping(path, base, base + 0x1000))
+        made.append(NamedFrame(base + number, 0, FoundBy.CFI, name == "<trampoline>", location))
     return Stack(1, signal_of(signal, 1, 0), {}, tuple(made), End.COMPLETE)
 
 
@@ -28,11 +28,11 @@ def functions(*frames: str | tuple[str, str]) -> tuple[str, ...]:
 
 
 def test_addresses_and_lines_do_not_matter() -> None:
-    one, other = stack("boom", "main"), stack("boom", "main", base=0x55550000)
-    assert signature_of(one, "app") == signature_of(other, "app")
-    assert len(signature_of(one, "app").text) == 12
-    assert signature_of(one, "app").text != signature_of(one, "app2").text
-    assert signature_of(one, "app").text != signature_of(stack("bang", "main"), "app").text
+    item, other = stack("boom", "main"), stack("boom", "main", base=0x55550000)
+    assert signature_of(item, "app") == signature_of(other, "app")
+    assert len(signature_of(item, "app").text) == 12
+    assert signature_of(item, "app").text != signature_of(item, "app2").text
+    assert signature_of(item, "app").text != signature_of(stack("bang", "main"), "app").text
 
 
 def test_frames_of_the_runtime_and_of_reporting_are_left_out() -> None:

@@ -61,10 +61,10 @@ def test_addresses_are_offsets_in_a_given_section() -> None:
     path = program()
     start, _ = symbol(path, "main")
     with ElfFile.open(path) as elf:
-        text, init = (next(one.vaddr for one in elf.sections if one.name == name) for name in (".text", ".init"))
-    whole = ask("addr2line", "-f", "-e", str(path), hex(start))
-    assert whole.startswith("main\n")
-    assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
+        text, init = (next(each.vaddr for each in elf.sections if each.name == name) for name in (".text", ".init"))
+    full = ask("addr2line", "-f", "-e", str(path), hex(start))
+    assert full.startswith("main\n")
+    assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == full
     assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # past its end
 
 

@@ -149,22 +149,22 @@ def test_llvms_crash_handler_prints_the_same_as_with_llvm_symbolizer(version: st
 
 
 def test_boost_stacktrace_prints_the_same_as_with_addr2line() -> None:
-    source, out, place = (folder() / name for name in ("stacktrace.cpp", "stacktrace", "for-boost"))
+    source, out, location = (folder() / name for name in ("stacktrace.cpp", "stacktrace", "for-boost"))
     source.write_text(STACKTRACE)
     for build in BUILDS:
         compiler, *flags = build
         words = [
             *(tool(compiler), "-g", "-DBOOST_STACKTRACE_USE_ADDR2LINE", *flags),
-            *(f"-DBOOST_STACKTRACE_ADDR2LINE_LOCATION={place}", str(source), "-o", str(out), "-ldl"),
+            *(f"-DBOOST_STACKTRACE_ADDR2LINE_LOCATION={location}", str(source), "-o", str(out), "-ldl"),
         ]
         built = asked(*words)
         if built.returncode:
             pytest.skip(f"Boost.Stacktrace is not on this machine: {built.stderr.decode()[-200:]}")
         traces = []
         for original in (tool("addr2line"), str(link("addr2line"))):
-            place.unlink(missing_ok=True)
-            place.write_text(f'#!/bin/sh\nexec "{original}" "$@"\n')
-            place.chmod(0o755)
+            location.unlink(missing_ok=True)
+            location.write_text(f'#!/bin/sh\nexec "{original}" "$@"\n')
+            location.chmod(0o755)
             traces.append(re.sub(r"0x[0-9A-F]{16}", "ADDRESS", asked(str(out)).stdout.decode()))
         assert traces[0] == traces[1]
         assert "basic_stacktrace() at /" in traces[1] or "-no-pie" not in flags
@@ -173,7 +173,7 @@ def test_boost_stacktrace_prints_the_same_as_with_addr2line() -> None:
 def symbol_start(path: Path, name: str) -> int:
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab")
-        return next(symbols.value[at] for at in range(len(symbols)) if symbols.name(at) == name)
+        return next(symbols.value[index] for index in range(len(symbols)) if symbols.name(index) == name)
 
 
 @functools.cache
@@ -272,10 +272,12 @@ def test_asan_symbolize_names_the_report_of_a_program(flags: tuple[str, ...], na
     unnamed = asked(str(path), env={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0"}).stderr.decode()
     assert re.search(r"#0 0x[0-9a-f]+ +\(/", unnamed)
     named = []
-    for place in (tool("llvm-symbolizer-14"), str(link(name))):
-        by_addr2line = place.endswith("addr2line")
-        first = f"{Path(place).parent}:{os.environ['PATH']}"
-        env = {"LLVM_SYMBOLIZER_PATH": os.devnull, "PATH": first} if by_addr2line else {"LLVM_SYMBOLIZER_PATH": place}
+    for location in (tool("llvm-symbolizer-14"), str(link(name))):
+        by_addr2line = location.endswith("addr2line")
+        first = f"{Path(location).parent}:{os.environ['PATH']}"
+        env = (
+            {"LLVM_SYMBOLIZER_PATH": os.devnull, "PATH": first} if by_addr2line else {"LLVM_SYMBOLIZER_PATH": location}
+        )
         named.append(asked(script, "-d", stdin=unnamed, env=env).stdout.decode())
     source = re.escape(str(folder() / "address.cpp"))
     assert re.search(rf"#0 0x[0-9a-f]+ in peek\(int\*, int\) {source}:4", named[1])
@@ -301,9 +303,9 @@ def test_perf_prints_the_same_as_with_addr2line(build: tuple[str, ...], tmp_path
     ):
         told = [
             asked(
-                perf, *words, "--dsos", "busy", "-i", data, env={"PATH": f"{place}:{os.environ['PATH']}"}
+                perf, *words, "--dsos", "busy", "-i", data, env={"PATH": f"{location}:{os.environ['PATH']}"}
             ).stdout.decode()
-            for place in (Path(original).parent, link("addr2line").parent)
+            for location in (Path(original).parent, link("addr2line").parent)
         ]
         assert TIP.sub("", told[0]) == TIP.sub("", told[1])
     assert "busy.c:" in told[1]

@@ -74,7 +74,7 @@ def test_unusual_uses_have_the_output_and_exit_code_of_the_original(
     (tmp_path / "short").write_bytes(path.read_bytes()[:100])
     told = []
     for tried in (tool(name), str(link(name))):
-        *given, lines = (one.replace("PROGRAM", str(path)).replace("MAIN", f"{start:#x}") for one in (*words, stdin))
+        *given, lines = (each.replace("PROGRAM", str(path)).replace("MAIN", f"{start:#x}") for each in (*words, stdin))
         done = subprocess.run([tried, *given], input=lines.encode(), capture_output=True, cwd=tmp_path, timeout=SECONDS)
         told.append((done.returncode, done.stdout))
     assert told[1] == told[0]

@@ -77,13 +77,13 @@ def program(compiler: str, *flags: str) -> Path:
 
 def addresses(path: Path) -> list[str]:
     """Every byte of the functions, and places outside of them that both call unknown."""
-    found = []
+    result = []
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab")
-        for at in range(len(symbols)):
-            if symbols.name(at) in FUNCTIONS:
-                found += [f"{symbols.value[at] + offset:#x}" for offset in range(symbols.size[at])]
-    return [*found, "0x0", "0xffffffffffffffff", "-1"]
+        for index in range(len(symbols)):
+            if symbols.name(index) in FUNCTIONS:
+                result += [f"{symbols.value[index] + offset:#x}" for offset in range(symbols.size[index])]
+    return [*result, "0x0", "0xffffffffffffffff", "-1"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_mappings_are_read_to_their_end_from_proc_and_from_a_pipe(monkeypatch: p
     import ctypes
 
     address = ctypes.cast(ctypes.CDLL(None).qsort, ctypes.c_void_p).value
-    kept = [mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | at % 2 * mmap.PROT_WRITE) for at in range(128)]
+    kept = [mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | index % 2 * mmap.PROT_WRITE) for index in range(128)]
     reading, writing = os.pipe()
     lines = Path("/proc/self/maps").read_bytes().splitlines(keepends=True)
     os.write(writing, b"".join(line for line in lines if b"libc.so" in line))

@@ -58,9 +58,9 @@ def of_languages(path: Path, *more: tuple[int, int, object]) -> str:
     """Forge a file with a function for each language, whose symbols have other names; return the questions too."""
     debug, symbols = Debug(4), []
     for number, language in enumerate(LANGUAGES):
-        at = CODE + number * SIZE
-        described(debug, at, SIZE, [("set_address", at), ("special", 0, 6), ("end", SIZE)], language, *more)
-        symbols.append(Symbol(f"symbol_{at:x}", at, SIZE))
+        offset = CODE + number * SIZE
+        described(debug, offset, SIZE, [("set_address", offset), ("special", 0, 6), ("end", SIZE)], language, *more)
+        symbols.append(Symbol(f"symbol_{offset:x}", offset, SIZE))
     path.write_bytes(debug.elf(symbols=symbols))
     return "".join(f"{CODE + number * SIZE:x}\n" for number in range(len(LANGUAGES)))
 
@@ -91,8 +91,8 @@ def test_addr2line_names_functions_of_every_language_as_binutils_do(
 def test_a_cold_part_has_the_name_of_its_function(tmp_path: Path) -> None:
     debug, hot, cold = Debug(4), CODE + 0x40, CODE
     steps: list[Step] = []
-    for at in (cold, hot):
-        steps += [("set_address", at), ("special", 0, 6), ("end", SIZE)]
+    for offset in (cold, hot):
+        steps += [("set_address", offset), ("special", 0, 6), ("end", SIZE)]
     debug.line += program(steps)
     debug.range_list((hot, hot + SIZE), (cold, cold + SIZE))
     function = Die(
@@ -207,14 +207,16 @@ def test_addr2line_names_fortran_and_ada_as_binutils_do(tmp_path: Path, language
     path, named = built(tmp_path, language, optimized)
     symbols = subprocess.run([tool("nm"), "-S", str(path)], capture_output=True, check=True, text=True).stdout
     own = [line.split() for line in symbols.splitlines() if line.lower().split()[2:3] == ["t"]]
-    addresses = [at for start, size, *_ in own for at in range(int(start, 16), int(start, 16) + int(size, 16))]
+    addresses = [index for start, size, *_ in own for index in range(int(start, 16), int(start, 16) + int(size, 16))]
     assert any(symbol[3].startswith(named) for symbol in own) or optimized == "-O2"
     words = ("-f", "-e", str(path))
     # binutils name a function by its symbol once they were asked about it
-    theirs = asked(tool("addr2line"), *words, stdin="".join(f"{at:x}\n{at:x}\n" for at in addresses)).stdout.decode()
+    theirs = asked(
+        tool("addr2line"), *words, stdin="".join(f"{index:x}\n{index:x}\n" for index in addresses)
+    ).stdout.decode()
     twice = theirs.splitlines()
-    last = [line for at in range(0, len(twice), 4) for line in twice[at + 2 : at + 4]]
-    assert ask("addr2line", *words, stdin="".join(f"{at:x}\n" for at in addresses)).splitlines() == last
+    last = [line for index in range(0, len(twice), 4) for line in twice[index + 2 : index + 4]]
+    assert ask("addr2line", *words, stdin="".join(f"{index:x}\n" for index in addresses)).splitlines() == last
 
 
 ROWS: list[Step] = [
@@ -378,9 +380,9 @@ def test_members_of_ar_archives_have_the_answers_of_llvm_symbolizer(tmp_path: Pa
     ],
 )
 def test_a_missing_member_is_unknown_and_reported(tmp_path: Path, name: str, words: str) -> None:
-    whole = archive(tmp_path).read_bytes()
-    (tmp_path / "cut.a").write_bytes(whole[:-9])
-    (tmp_path / "bad.a").write_bytes(whole[:8] + whole[9:])
+    full = archive(tmp_path).read_bytes()
+    (tmp_path / "cut.a").write_bytes(full[:-9])
+    (tmp_path / "bad.a").write_bytes(full[:8] + full[9:])
     done = asked(str(link("llvm-symbolizer-22")), stdin=f"{tmp_path / name} {CODE:#x}\n")
     assert done.stdout == b"??\n??:0:0\n\n"
     assert words in done.stderr.decode()
@@ -393,9 +395,9 @@ def test_a_file_whose_name_ends_in_a_parenthesis_is_itself(tmp_path: Path) -> No
 
 
 def test_a_truncated_archive_raises_an_error_of_whence(tmp_path: Path) -> None:
-    whole = archive(tmp_path).read_bytes()
+    full = archive(tmp_path).read_bytes()
     path = tmp_path / "cut.a"
-    for end in (*range(250), *range(250, len(whole), 97)):
-        path.write_bytes(whole[:end])
+    for end in (*range(250), *range(250, len(full), 97)):
+        path.write_bytes(full[:end])
         with pytest.raises((ElfError, FileNotFoundError)):
             open_member(str(path), "bsd.o")

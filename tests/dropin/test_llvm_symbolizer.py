@@ -257,7 +257,7 @@ def test_a_file_that_changes_has_complete_answers_of_one_file() -> None:
     with subprocess.Popen([link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        known = b""
+        expected = b""
         for step in steps:
             step()
             for address in (inside, beyond):
@@ -266,9 +266,9 @@ def test_a_file_that_changes_has_complete_answers_of_one_file() -> None:
                 while not answer.endswith(b"\n\n"):
                     answer += os.read(child.stdout.fileno(), 1 << 16) or pytest.fail(f"it ended: {answer!r}")
                 if address == inside:
-                    known = known or answer
-                assert answer in ((known, b"??\n??:0:0\n\n") if address == inside else (b"??\n??:0:0\n\n",))
-        assert known.startswith(b"main\n/")
+                    expected = expected or answer
+                assert answer in ((expected, b"??\n??:0:0\n\n") if address == inside else (b"??\n??:0:0\n\n",))
+        assert expected.startswith(b"main\n/")
         child.stdin.close()
         assert child.wait(SECONDS) == 0
 
@@ -277,8 +277,8 @@ def test_closes_the_least_recently_used_of_many_files() -> None:
     path = program()
     start, _ = symbol(path, "main")
     responder = SymbolizerResponder(SymbolizerSettings())
-    for at in range(MAX_MODULES + 8):
-        copy = folder() / f"copy{at}"
+    for index in range(MAX_MODULES + 8):
+        copy = folder() / f"copy{index}"
         shutil.copy(path, copy)
         assert responder.answer(f"{copy} {start:#x}".encode()).startswith(b"main\n")
     mapped = Path("/proc/self/maps").read_text()
@@ -348,9 +348,9 @@ def test_a_build_id_names_a_file() -> None:
     path = program("-Wl,--build-id")
     with ElfFile.open(path) as elf:
         build_id = elf.build_id
-    place = folder() / "debug" / ".build-id" / build_id[:2]
-    place.mkdir(parents=True)
-    shutil.copy(path, place / f"{build_id[2:]}.debug")
+    location = folder() / "debug" / ".build-id" / build_id[:2]
+    location.mkdir(parents=True)
+    shutil.copy(path, location / f"{build_id[2:]}.debug")
     start, _ = symbol(path, "main")
     words = ("--debug-file-directory", str(folder() / "debug"))
     assert ask("llvm-symbolizer", *words, f"BUILDID:{build_id} {start:#x}").startswith("main\n")

@@ -95,11 +95,11 @@ def test_variables_and_locals_are_those_of_llvm_symbolizer(compiler: str, flags:
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_locals_with_location_lists_have_the_first_frame_offset(compiler: str, flags: str) -> None:
     """More variables than registers: optimized code keeps some in the frame for a time."""
-    symbolizer, names = tool("llvm-symbolizer-19"), [f"v{at}" for at in range(24)]
+    symbolizer, names = tool("llvm-symbolizer-19"), [f"v{index}" for index in range(24)]
     source = folder() / "spilled.c"
     source.write_text(
         'extern int get(int);\n__attribute__((noinline)) int get(int x) { __asm__ volatile("" : "+r"(x)); return x; }\n'
-        f"int spill(void) {{ {' '.join(f'int {name} = get({at});' for at, name in enumerate(names))}\n"
+        f"int spill(void) {{ {' '.join(f'int {name} = get({index});' for index, name in enumerate(names))}\n"
         f"return {' + '.join(f'get({name} ^ {other})' for name, other in pairwise(names))}; }}\n"
         "int main(void) { return spill(); }\n"
     )

@@ -80,10 +80,10 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
         status(tid, pc, sp, 11, bits=bits, order=order, machine=machine)
         for tid, pc, sp in ((78, 0x11234, 0x30100), (77, 0x20001, 0x30200))
     ]
-    found = read(core(program(bits, order), threads, bits=bits, order=order, machine=machine, vdso=0x20000))
-    assert found.threads == ((78, 11, 0x11234, 0x30100), (77, 0, 0x20001, 0x30200))
-    assert (found.snapshot.pid, found.snapshot.command, found.missing) == (77, "app", 0)
-    code, vdso = found.snapshot.mappings
+    result = read(core(program(bits, order), threads, bits=bits, order=order, machine=machine, vdso=0x20000))
+    assert result.threads == ((78, 11, 0x11234, 0x30100), (77, 0, 0x20001, 0x30200))
+    assert (result.snapshot.pid, result.snapshot.command, result.missing) == (77, "app", 0)
+    code, vdso = result.snapshot.mappings
     assert (code.path, code.start, code.limit, code.offset, code.build_id) == (
         "/opt/a b\n",
         0x11000,
@@ -92,7 +92,7 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
         ID,
     )
     assert (vdso.kind.value, vdso.start, vdso.limit) == ("vdso", 0x20000, 0x21000)
-    file, none = found.snapshot.file_of
+    file, none = result.snapshot.file_of
     assert file is not None
     assert file.mapper is not None
     assert file.mapper.vaddr(code, 0x11234) == 0x401234
@@ -170,12 +170,12 @@ def test_a_file_whose_first_page_is_missing_is_accepted_as_unproved_if_it_fits(
 ) -> None:
     path = tmp_path / "app"
     path.write_bytes(head() + b"\x90" * 0x1800)
-    found = read(cut_core(path))
-    (file,) = found.snapshot.file_of
+    result = read(cut_core(path))
+    (file,) = result.snapshot.file_of
     assert file is not None
     assert file.mapper is not None
-    assert (file.build_id, file.is_unchanged(), found.unproved) == ("", True, (str(path),))
-    assert file.mapper.vaddr(found.snapshot.mappings[0], 0x11234) == 0x401234
+    assert (file.build_id, file.is_unchanged(), result.unproved) == ("", True, (str(path),))
+    assert file.mapper.vaddr(result.snapshot.mappings[0], 0x11234) == 0x401234
     assert read(cut_core(path, memory=b"\x90" * 0x1000)).unproved == (str(path),)
     (tmp_path / "core").write_bytes(cut_core(path))
     main(["core", str(tmp_path / "core"), "--save-snapshot", str(tmp_path / "snapshot")])
@@ -205,18 +205,18 @@ def test_a_file_that_contradicts_a_core_is_not_accepted(tmp_path: Path) -> None:
 
 
 def test_every_truncation_and_flipped_byte_of_a_core_gives_an_error_or_an_answer() -> None:
-    whole = core(program(), [status(78, 0x11234), status(77, 0x20001)], vdso=0x20000)
-    for data in [whole[:size] for size in range(0, len(whole), 3)] + [
-        whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
-        for at in range(min(len(whole), 0x800))
+    full = core(program(), [status(78, 0x11234), status(77, 0x20001)], vdso=0x20000)
+    for data in [full[:size] for size in range(0, len(full), 3)] + [
+        full[:index] + bytes([full[index] ^ flip]) + full[index + 1 :]
+        for index in range(min(len(full), 0x800))
         for flip in (1, 0x80)
     ]:
-        found = survives(read, data)
-        if found is None:
+        result = survives(read, data)
+        if result is None:
             continue
-        assert len(found.snapshot.mappings) == len(found.snapshot.file_of)
-        assert found.snapshot.to_json()
-    assert 0 < read(whole[:-0x400]).missing <= 0x400
+        assert len(result.snapshot.mappings) == len(result.snapshot.file_of)
+        assert result.snapshot.to_json()
+    assert 0 < read(full[:-0x400]).missing <= 0x400
 
 
 def test_a_file_that_is_not_a_core_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,8 +242,8 @@ def test_commands_for_programs_suggest_the_command_for_cores(
 
 def test_a_counted_but_missing_entry_of_nt_file_is_an_error() -> None:
     data = bytearray(core(program()))
-    at = data.index((2).to_bytes(8, "little") + (0x1000).to_bytes(8, "little"))
-    data[at : at + 8] = (1 << 60).to_bytes(8, "little")
+    offset = data.index((2).to_bytes(8, "little") + (0x1000).to_bytes(8, "little"))
+    data[offset : offset + 8] = (1 << 60).to_bytes(8, "little")
     with pytest.raises(MapsError, match="core NT_FILE"):
         read(bytes(data))
 
@@ -320,6 +320,6 @@ def test_a_core_of_gdb_answers_like_the_process(tmp_path: Path, capsys: pytest.C
     assert main(["core", str(tmp_path / f"core.{pid}"), *words]) == 0
     assert capsys.readouterr().out == live
     main(["core", str(tmp_path / f"core.{pid}")])
-    found = capsys.readouterr().out.splitlines()[2:]
-    innermost = found[0].removeprefix("  #0  ").removesuffix(" [registers]")
-    assert [f"  {innermost}", *found[1 : len(stopped)]] == stopped
+    result = capsys.readouterr().out.splitlines()[2:]
+    innermost = result[0].removeprefix("  #0  ").removesuffix(" [registers]")
+    assert [f"  {innermost}", *result[1 : len(stopped)]] == stopped

@@ -65,7 +65,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def read(data: bytes, programs: list[Path], sysroot: Path | str = "") -> CoreMappings:
-    return read_core(ElfFile.from_bytes(data), [str(one) for one in programs], LocalPaths(str(sysroot)))
+    return read_core(ElfFile.from_bytes(data), [str(each) for each in programs], LocalPaths(str(sysroot)))
 
 
 WHOLE = link(PROGRAM, NAMES, LINKS + 40) + link(LIBRARY, NAMES + 1, 0), b"\0/lib/x.so\0"
@@ -75,17 +75,17 @@ def test_libraries_are_found_below_the_sysroot_or_among_the_files_given(files: t
     program, library = files
     expected = [(PROGRAM + CODE, str(program), "aa" * 16), (LIBRARY + CODE, "/lib/x.so", "bb" * 16)]
     for programs, sysroot in (([program], library.parent.parent), ([program, library], "")):
-        found = read(core_of(*WHOLE), programs, sysroot).snapshot
-        assert [(one.start, one.path, one.build_id) for one in found.mappings] == expected
-    found = read(core_of(*WHOLE), [program]).snapshot
-    assert [one.path for one in found.mappings] == [str(program), ""]
+        result = read(core_of(*WHOLE), programs, sysroot).snapshot
+        assert [(each.start, each.path, each.build_id) for each in result.mappings] == expected
+    result = read(core_of(*WHOLE), [program]).snapshot
+    assert [each.path for each in result.mappings] == [str(program), ""]
 
 
 def test_a_file_whose_dynamic_table_is_elsewhere_is_not_the_library(files: tuple[Path, Path]) -> None:
     program, library = files
     moved = struct.pack("<5Q", LIBRARY, NAMES + 1, LIBRARY + DATA + 8, 0, 0)
-    found = read(core_of(moved, WHOLE[1]), [program, library]).snapshot
-    assert [one.path for one in found.mappings] == [str(program), ""]
+    result = read(core_of(moved, WHOLE[1]), [program, library]).snapshot
+    assert [each.path for each in result.mappings] == [str(program), ""]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_the_walk_of_the_list_terminates(
 ) -> None:
     elf = ElfFile.from_bytes(core_of(links, names))
     with ElfFile.open(files[0]) as program:
-        assert [one.path for one in loaded_files(CoreSegments(elf), program, PROGRAM)] == paths
+        assert [each.path for each in loaded_files(CoreSegments(elf), program, PROGRAM)] == paths
 
 
 def test_the_walk_reads_no_more_than_its_bounds(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     count = 40
-    links = b"".join(link(at + 1, NAMES, LINKS + 40 * (at + 1)) for at in range(count))
+    links = b"".join(link(index + 1, NAMES, LINKS + 40 * (index + 1)) for index in range(count))
     with ElfFile.open(files[0]) as program:
         elf = ElfFile.from_bytes(core_of(links, b"/a\0"))
         assert len(list(loaded_files(CoreSegments(elf), program, PROGRAM))) == count < LIBRARIES_LIMIT

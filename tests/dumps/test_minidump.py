@@ -358,11 +358,11 @@ def test_stacks_of_windows_follow_the_function_table(has_id: bool, tmp_path: Pat
     path.write_bytes(Dump([module], threads, platform=2).build())
     core = Core(path, programs=[tmp_path])
     with Symbolizer(binaries=[str(program)]) as symbolizer:
-        (found,) = core.stacks(symbolizer)
-    assert [frame.pc for frame in found.frames] == [registers["rip"], *callers[:2]]
-    assert [str(frame.found_by) for frame in found.frames] == ["registers", "pdata", "pdata"]
-    assert found.end is End.COMPLETE
-    assert found.frames[0].place.vaddr == BASE + pdata.TEXT + 0x20
+        (result,) = core.stacks(symbolizer)
+    assert [frame.pc for frame in result.frames] == [registers["rip"], *callers[:2]]
+    assert [str(frame.found_by) for frame in result.frames] == ["registers", "pdata", "pdata"]
+    assert result.end is End.COMPLETE
+    assert result.frames[0].place.vaddr == BASE + pdata.TEXT + 0x20
 
 
 def test_a_full_dump_has_the_function_tables_of_its_modules(tmp_path: Path) -> None:
@@ -380,10 +380,10 @@ def test_a_full_dump_has_the_function_tables_of_its_modules(tmp_path: Path) -> N
     threads = [Thread(5, context({"rip": base + pdata.TEXT + 0x20, "rsp": 0x70000}), 0x70000, stack)]
     path = tmp_path / "full.dmp"
     path.write_bytes(Dump([module], threads, platform=2, memory_64=[(base, bytes(image))]).build())
-    (found,) = Core(path).stacks()
-    assert [frame.pc for frame in found.frames] == [base + pdata.TEXT + 0x20, *callers[:2]]
-    assert [str(frame.found_by) for frame in found.frames] == ["registers", "pdata", "pdata"]
-    assert found.end is End.COMPLETE
+    (result,) = Core(path).stacks()
+    assert [frame.pc for frame in result.frames] == [base + pdata.TEXT + 0x20, *callers[:2]]
+    assert [str(frame.found_by) for frame in result.frames] == ["registers", "pdata", "pdata"]
+    assert result.end is End.COMPLETE
 
 
 def test_info_of_a_core_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_registers_mappings_and_memory_of_each_machine_are_kept(machine: int, bi
         assert facts(new.stacks()) == facts(old.stacks())
         assert new.threads == old.threads
         assert (new.pid, new.command, new.arguments) == (old.pid, old.command, old.arguments)
-        rows = [[(m.path, m.start, m.end, m.offset, m.permissions) for m in one.mappings()] for one in (old, new)]
+        rows = [[(m.path, m.start, m.end, m.offset, m.permissions) for m in each.mappings()] for each in (old, new)]
         assert rows[0] == rows[1]
         assert new.read(0x70100, 256) == bytes(range(256))
     with pytest.raises(WrongUse, match="is a minidump already"):

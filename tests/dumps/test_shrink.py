@@ -232,7 +232,7 @@ def test_a_mapping_of_which_some_pages_are_kept_is_whole() -> None:
     number = content.index(struct.pack("<QQQ", 0x400000, 0x401000, 0))  # in NT_FILE
     content[number + 8 : number + 16] = struct.pack("<Q", 0x409000)
     with ElfFile.from_bytes(bytes(content)) as elf:
-        (mapping,) = (one for one in read_core(elf).snapshot.mappings if one.path == "/app")
+        (mapping,) = (each for each in read_core(elf).snapshot.mappings if each.path == "/app")
     assert (mapping.start, mapping.end) == (0x400000, 0x409000)
 
 

@@ -78,13 +78,13 @@ def test_an_unknown_code_keeps_what_was_found_before_it() -> None:
             [function("before", 0x1000, 4), Die(d.DW_TAG_variable, [(d.DW_AT_name, d.DW_FORM_data4, 1)])],
         )
     )
-    at = len(debug.info) - 6
-    assert debug.info[at] == 3
-    debug.info[at] = 99
+    offset = len(debug.info) - 6
+    assert debug.info[offset] == 3
+    debug.info[offset] = 99
     info = read(debug.elf())
     assert found(info) == GOOD[:1]
     assert "the abbreviation code of a DIE is not in the unit's table" in str(info.problems[0])
-    assert info.problems[0].offset == at
+    assert info.problems[0].offset == offset
 
 
 def test_an_unknown_form_costs_one_unit() -> None:
@@ -148,9 +148,11 @@ def test_a_tree_a_million_deep_is_walked() -> None:
 
 def test_lists_read_again_and_again_are_refused() -> None:
     debug = Debug()
-    at = debug.range_list(*((0x1000 + 2 * i, 0x1001 + 2 * i) for i in range(20_000)))
+    offset = debug.range_list(*((0x1000 + 2 * i, 0x1001 + 2 * i) for i in range(20_000)))
     dies = [
-        Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, at)])
+        Die(
+            d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, offset)]
+        )
         for _ in range(20_000)
     ]
     info = read(debug.unit(Die(d.DW_TAG_compile_unit, [], dies)).elf())
@@ -165,8 +167,8 @@ def test_tables_read_again_and_again_are_refused() -> None:
     debug.abbrev[:] = debug.abbrev[:-1] + b"".join(
         bytes([3 + i % 100]) + b"\x34\0" + b"\x03\x08" * 20 + b"\0\0" for i in range(20_000)
     )
-    for at in range(3_000):
-        debug.unit(Die(d.DW_TAG_compile_unit, [], []), abbrev_at=13 * at)
+    for index in range(3_000):
+        debug.unit(Die(d.DW_TAG_compile_unit, [], []), abbrev_at=13 * index)
     info = read(debug.elf())
     began = time.process_time()
     info.ranges(jobs=1)
@@ -213,9 +215,10 @@ def test_every_truncation_of_a_section_is_survived() -> None:
     for cut in range(200):
         for name in ("info", "abbrev", "ranges", "strings"):
             debug = Debug()
-            at = debug.range_list((0x4000, 0x4010))
+            offset = debug.range_list((0x4000, 0x4010))
             f = Die(
-                d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, at)]
+                d.DW_TAG_subprogram,
+                [(d.DW_AT_name, d.DW_FORM_strp, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, offset)],
             )
             debug.unit(
                 Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [f, function("main", 0x1000, 4)])

@@ -28,11 +28,11 @@ def rows(*steps: Step, lowest: int = 1) -> list[Row]:
     """(vaddr, line, column, discriminator) of a program's rows."""
     table = read_lines(sections(program(steps)), offset=0, arena=Arena(StringSpace()), lowest=lowest, columns=True)
     assert not table.problems
-    at = table.rows.locations
-    assert at is not None
+    offset = table.rows.locations
+    assert offset is not None
     numbers = table.rows.line
     return [
-        (vaddr, at.line[n], at.column[n], at.discriminator[n])
+        (vaddr, offset.line[n], offset.column[n], offset.discriminator[n])
         for vaddr, n in zip(table.rows.vaddr, numbers, strict=True)
     ]
 
@@ -67,8 +67,8 @@ def test_rows_that_say_the_same_are_one_location() -> None:
     steps: list[Step] = [START]
     for number in range(3000):
         steps += [("column", 1 + number % 2000), ("special", 1, 0)]
-    found = rows(*steps, ("end", 1))
-    assert [column for _, _, column, _ in found[:-1]] == [1 + number % 2000 for number in range(3000)]
+    result = rows(*steps, ("end", 1))
+    assert [column for _, _, column, _ in result[:-1]] == [1 + number % 2000 for number in range(3000)]
 
 
 def calls(*columns: tuple[int, int], wanted: bool = True) -> Ranges:
@@ -86,9 +86,9 @@ def calls(*columns: tuple[int, int], wanted: bool = True) -> Ranges:
     ]  # fmt: skip
     debug = Debug(5).unit(Die(d.DW_TAG_compile_unit, [], [helper, function("main", 0x1000, 8 * len(columns), *inside)]))
     info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace(), options=ReadOptions(columns=wanted))
-    found = info.ranges()
+    result = info.ranges()
     assert not info.problems
-    return found
+    return result
 
 
 def test_calls_have_the_columns_and_discriminators_of_their_dies() -> None:

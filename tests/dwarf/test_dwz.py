@@ -65,12 +65,12 @@ def like_dwz() -> bytes:
         + declaration(202, d.DW_TAG_partial_unit, children=True)
         for _ in range(2)
     ]
-    place = (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4)
-    whole = filler(1, 200)
-    whole += declaration(201, d.DW_TAG_inlined_subroutine, (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr), *place)
-    whole += declaration(202, d.DW_TAG_subprogram, (d.DW_AT_name, d.DW_FORM_string), *place, children=True)
-    whole += declaration(203, d.DW_TAG_compile_unit, *place, children=True)
-    tables = [*partial, whole]
+    location = (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4)
+    full = filler(1, 200)
+    full += declaration(201, d.DW_TAG_inlined_subroutine, (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr), *location)
+    full += declaration(202, d.DW_TAG_subprogram, (d.DW_AT_name, d.DW_FORM_string), *location, children=True)
+    full += declaration(203, d.DW_TAG_compile_unit, *location, children=True)
+    tables = [*partial, full]
     starts = [sum(len(table) + 1 for table in tables[:n]) for n in range(3)]
     info, origins = b"", []
     for n in range(PARTIAL_UNITS):
@@ -78,10 +78,10 @@ def like_dwz() -> bytes:
         origins.append(len(info) + 11 + 2)
         info += unit(body, starts[n % 2])
     for n in range(PARTIAL_UNITS):
-        at = (CODE + FUNCTION_SIZE * n).to_bytes(8, "little")
-        inner = uleb(201) + four(origins[n]) + at + four(8)
-        function = uleb(202) + b"outer%d\0" % n + at + four(FUNCTION_SIZE) + inner + b"\0"
-        info += unit(uleb(203) + at + four(FUNCTION_SIZE) + function + b"\0", starts[2])
+        offset = (CODE + FUNCTION_SIZE * n).to_bytes(8, "little")
+        inner = uleb(201) + four(origins[n]) + offset + four(8)
+        function = uleb(202) + b"outer%d\0" % n + offset + four(FUNCTION_SIZE) + inner + b"\0"
+        info += unit(uleb(203) + offset + four(FUNCTION_SIZE) + function + b"\0", starts[2])
     text = Section(".text", b"", type=8, flags=6, vaddr=CODE, size=FUNCTION_SIZE * PARTIAL_UNITS)
     abbrev = b"".join(table + b"\0" for table in tables)
     return forge([text, Section(".debug_info", info), Section(".debug_abbrev", abbrev)], type=ET_DYN)
@@ -102,8 +102,8 @@ def test_as_much_is_told_of_one_address_as_of_many(tmp_path: Path, asked: int) -
     with whence.open(path) as binary:
         for first in range(0, PARTIAL_UNITS, max(asked, 500)):
             wanted = range(first, first + asked)
-            found = binary.lookup_many([CODE + FUNCTION_SIZE * n for n in wanted])
-            chains = [[frame.function for frame in frames] for frames in found]
+            result = binary.lookup_many([CODE + FUNCTION_SIZE * n for n in wanted])
+            chains = [[frame.function for frame in frames] for frames in result]
             assert chains == [[f"inlined{n}", f"outer{n}"] for n in wanted]
 
 
@@ -195,7 +195,7 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def chains(path: Path, addresses: list[int], at_once: int) -> list[Frames]:
     with whence.open(path) as binary:
-        parts = [addresses[at : at + at_once] for at in range(0, len(addresses), at_once)]
+        parts = [addresses[offset : offset + at_once] for offset in range(0, len(addresses), at_once)]
         return [frames for part in parts for frames in binary.lookup_many(part)]
 
 
@@ -204,10 +204,10 @@ def test_chains_of_a_program_that_dwz_rewrote_are_those_of_the_plain_one(program
     with ElfFile.open(programs / "plain") as elf:
         symbols = Symbols.of(elf)
     ends = zip(symbols.values, symbols.ends, symbols.names, strict=True)
-    every = sorted({at for low, high, name in ends if "unit" in name for at in range(low, high, 2)})
+    every = sorted({offset for low, high, name in ends if "unit" in name for offset in range(low, high, 2)})
     plain = chains(programs / "plain", every, len(every))
     assert sum(len(frames) > 1 for frames in plain) > 500
     assert chains(programs / name, every, len(every)) == plain
     assert chains(programs / name, every[::40], 10) == plain[::40]
-    for at in range(0, len(every), max(1, len(every) // 20)):
-        assert chains(programs / name, every[at : at + 1], 1) == plain[at : at + 1]
+    for offset in range(0, len(every), max(1, len(every) // 20)):
+        assert chains(programs / name, every[offset : offset + 1], 1) == plain[offset : offset + 1]

@@ -125,7 +125,7 @@ def test_methods_of_enumerations_are_found_where_a_language_has_them(language: i
         [Die(d.DW_TAG_enumerator, [(d.DW_AT_name, d.DW_FORM_string, "A")]), method],
     )
     units = Debug(4)
-    for at, each in ((None, 0x0C), (0, language)):  # one abbreviation table, digested for the one and for the other
+    for offset, each in ((None, 0x0C), (0, language)):  # one abbreviation table, digested for the one and for the other
         children = [
             enumeration,
             Die(
@@ -137,7 +137,7 @@ def test_methods_of_enumerations_are_found_where_a_language_has_them(language: i
                 ],
             ),
         ]
-        units.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, each)], children), abbrev_at=at)
+        units.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, each)], children), abbrev_at=offset)
     names = [name for _, _, _, name in found(read(units.elf()), jobs=1)]
     assert names == sorted(["f", *expected])
 
@@ -167,9 +167,9 @@ def test_a_class_that_only_refers_to_its_type_unit_has_its_name_there(wide: bool
     for signature in (6, 7):
         start = len(debug.info)
         die = Die(d.DW_TAG_type_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4), base], [described])
-        place = (40 if wide else 24) + 2 + (8 if wide else 4)
-        debug.unit(die, kind=2, extra=debug.number(signature, 8) + debug.offset(place))
-        assert described.offset == start + place
+        location = (40 if wide else 24) + 2 + (8 if wide else 4)
+        debug.unit(die, kind=2, extra=debug.number(signature, 8) + debug.offset(location))
+        assert described.offset == start + location
     info = read(debug.elf())
     assert [name for _, _, _, name in found(info)] == ["n::Box::at", "n::(anonymous)::at"]
     assert not info.problems
@@ -343,7 +343,7 @@ class TestNames:
         ):
             debug = Debug(version)
             places = [debug.text("no"), debug.text("yes")]
-            body = b"".join(debug.offset(place) for place in places)
+            body = b"".join(debug.offset(location) for location in places)
             debug.str_offsets += debug.length(b"\5\0\0\0" + body) if base else body
             f = Die(
                 d.DW_TAG_subprogram,
@@ -402,9 +402,9 @@ class TestRanges:
     def test_old_lists_select_a_base(self, size: int) -> None:
         debug = Debug(address_size=size)
         largest = (1 << 8 * size) - 1
-        at = debug.range_list((0, 4), (largest, 0x2000), (0x10, 0x14), (0x20, 0x20))
+        offset = debug.range_list((0, 4), (largest, 0x2000), (0x10, 0x14), (0x20, 0x20))
         f = Die(
-            d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, at)]
+            d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, offset)]
         )
         info = read(debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000)], [f])).elf())
         assert found(info) == [(0x1000, 0x1004, 0, "f"), (0x2010, 0x2014, 0, "f")]
@@ -468,9 +468,13 @@ class TestRanges:
 
 def test_only_units_that_can_hold_an_address_are_read() -> None:
     debug = Debug()
-    for at in (0x1000, 0x2000, 0x3000):
-        root = [(d.DW_AT_low_pc, d.DW_FORM_addr, at), (d.DW_AT_high_pc, d.DW_FORM_data2, 0x100)] if at != 0x3000 else []
-        debug.unit(Die(d.DW_TAG_compile_unit, root, [function(f"f{at:x}", at, 4)]))
+    for offset in (0x1000, 0x2000, 0x3000):
+        root = (
+            [(d.DW_AT_low_pc, d.DW_FORM_addr, offset), (d.DW_AT_high_pc, d.DW_FORM_data2, 0x100)]
+            if offset != 0x3000
+            else []
+        )
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [function(f"f{offset:x}", offset, 4)]))
     info = read(debug.elf())
     offsets = [unit.offset for unit in info.units]
     assert info.units_at([0x2001]) == offsets[1:], "the third claims nothing, so it can hold anything"
@@ -481,7 +485,9 @@ def test_only_units_that_can_hold_an_address_are_read() -> None:
 @pytest.mark.parametrize("jobs", [1, 2, 7])
 def test_threads_answer_alike(jobs: int) -> None:
     debug = Debug()
-    for at in range(40):
-        debug.unit(Die(d.DW_TAG_compile_unit, [], [function(f"f{at}", 0x1000 + 16 * at, 8)]))
+    for index in range(40):
+        debug.unit(Die(d.DW_TAG_compile_unit, [], [function(f"f{index}", 0x1000 + 16 * index, 8)]))
     info = read(debug.elf())
-    assert found(info, jobs=jobs) == sorted((0x1000 + 16 * at, 0x1008 + 16 * at, 0, f"f{at}") for at in range(40))
+    assert found(info, jobs=jobs) == sorted(
+        (0x1000 + 16 * index, 0x1008 + 16 * index, 0, f"f{index}") for index in range(40)
+    )

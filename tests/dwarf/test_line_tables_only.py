@@ -54,5 +54,5 @@ def test_constructors_that_are_templates_get_the_linkage_name(level: str, tmp_pa
             outer = binary.lookup(vaddr)[-1]
             assert (outer.function, outer.line > 0) == (name, True)
             assert table.lookup(vaddr)[-1] == outer
-        inlined = {frame.function for at in table for frame in table.lookup(at.vaddr) if frame.inlined}
+        inlined = {frame.function for offset in table for frame in table.lookup(offset.vaddr) if frame.inlined}
     assert inlined == {"kept<int>"}

@@ -33,11 +33,11 @@ def read(found: Sections, **given: Any) -> tuple[list[Row], LineTable, StringSpa
 
 def rows(steps: Sequence[Step] | bytes, order: str = "little", lowest: int = 1, **header: Any) -> list[Row]:
     size = header.get("address_size", 8)
-    found, table, _ = read(
+    result, table, _ = read(
         sections(program(steps, order=order, **header)), order=order, lowest=lowest, address_size=size
     )
     assert table.problems == []
-    return found
+    return result
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
@@ -49,10 +49,10 @@ def test_every_version_offset_size_byte_order_and_address_size_reads_the_same(
 ) -> None:
     files = ((b"main.c", 0), (b"main.c", 0)) if version == 5 else ((b"main.c", 0),)
     directories = (b"/src",) if version == 5 else ()
-    found = rows(
+    result = rows(
         ONE, version=version, wide=wide, order=order, address_size=address_size, files=files, directories=directories
     )
-    assert found == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
+    assert result == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
 
 
 def test_unsorted_sequences_are_returned_in_ascending_order_with_gaps() -> None:
@@ -131,8 +131,8 @@ def test_the_advance_opcodes_count_in_instructions_but_fixed_advance_pc_in_bytes
 
 def test_a_vliw_machine_advances_its_address_when_the_operation_index_wraps() -> None:
     steps = [("set_address", 0x1000), *[("special", 2, 1)] * 6, ("end", 3)]
-    found = [(vaddr, line) for vaddr, _, line in rows(steps, max_operations=3, min_instruction=16)]
-    assert found == [(0x1000, 2), (0x1010, 3), (0x1020, 5), (0x1030, 6), (0x1040, 7), (0x1050, 0)]
+    result = [(vaddr, line) for vaddr, _, line in rows(steps, max_operations=3, min_instruction=16)]
+    assert result == [(0x1000, 2), (0x1010, 3), (0x1020, 5), (0x1030, 6), (0x1040, 7), (0x1050, 0)]
 
 
 def test_standard_opcodes_we_do_not_know_are_skipped_by_the_header_s_lengths() -> None:
@@ -160,18 +160,18 @@ def test_an_operand_in_many_bytes_is_read_whole() -> None:
 def test_names_by_index_are_looked_up_from_the_base_of_the_unit(form: int, size: int, wide: bool) -> None:
     strings = b"\0/a\0one.c\0/b\0two.c\0"
     width = 8 if wide else 4
-    entries = b"".join(at.to_bytes(width, "little") for at in (1, 4, 10, 13))
+    entries = b"".join(offset.to_bytes(width, "little") for offset in (1, 4, 10, 13))
     length = (4 + len(entries)).to_bytes(width, "little")
     offsets = (b"\xff" * 4 if wide else b"") + length + b"\5\0\0\0" + entries
     tables = bytes([1, 1, form, 1]) + bytes(size) + bytes([2, 1, form, 2, 0x0B, 2])
     tables += (1).to_bytes(size, "little") + b"\0" + bytes([100]) + bytes(size - 1) + b"\0"
     steps = [("set_address", 0x1000), ("file", 0), ("copy",), ("special", 4, 1), ("file", 1), ("copy",), ("end", 4)]
     line = program(steps, version=5, wide=wide, tables=tables)
-    found = sections(line, strings=strings, str_offsets=offsets)
-    paths = Paths(found, "little", arena := Arena(space := StringSpace()))
+    result = sections(line, strings=strings, str_offsets=offsets)
+    paths = Paths(result, "little", arena := Arena(space := StringSpace()))
     names = []
     for base in (0, len(offsets) - 2 * width):
-        table = read_lines(found, offset=0, arena=arena, comp_dir=b"/src", paths=paths, str_base=base)
+        table = read_lines(result, offset=0, arena=arena, comp_dir=b"/src", paths=paths, str_base=base)
         assert not table.problems
         names.append([table.file(0), table.file(1)])
     arena.seal()
@@ -214,16 +214,16 @@ def test_paths_are_joined_and_nothing_in_them_is_normalized(directory: bytes, na
 
 
 def test_a_relative_directory_0_of_version_5_is_joined_to_the_compilation_directory_as_llvm_and_bfd_do() -> None:
-    found = rows(ONE, version=5, directories=[b"elsewhere"], files=[(b"x", 0), (b"a.c", 0)])
-    assert found[0][1] == "/src/elsewhere/a.c"
+    result = rows(ONE, version=5, directories=[b"elsewhere"], files=[(b"x", 0), (b"a.c", 0)])
+    assert result[0][1] == "/src/elsewhere/a.c"
 
 
 def test_file_numbers_start_at_0_in_version_5_and_at_1_before() -> None:
     for version, numbers in ((4, [1, 2]), (5, [0, 1])):
-        found = program(ONE, version=version, directories=[b"/d"], files=[(b"a.c", 0), (b"b.c", 0)])
+        result = program(ONE, version=version, directories=[b"/d"], files=[(b"a.c", 0), (b"b.c", 0)])
         space = StringSpace()
         arena = Arena(space)
-        table = read_lines(sections(found), offset=0, arena=arena, comp_dir=b"/d")
+        table = read_lines(sections(result), offset=0, arena=arena, comp_dir=b"/d")
         refs = [table.file(number) for number in (*numbers, 3, 1 << 50)]
         arena.seal()
         assert [space.text(ref) for ref in refs] == ["/d/a.c", "/d/b.c", "", ""]
@@ -241,14 +241,14 @@ def test_version_5_entries_may_use_every_form_in_any_order(form: int, number: by
     body = b"".join(data for _, data in junk) + number
     tables = b"\1\1\x0e\2" + b"\0\0\0\0\5\0\0\0"
     tables += bytes([len(junk) + 2]) + formats + b"\2" + body + b"\0\0\0\0" + body + b"\4\0\0\0"
-    found = sections(program(ONE, version=5, tables=tables), b"one\0two\0", b"/cdr\0sub\0")
-    assert read(found)[0][0] == (0x1000, "/src/sub/two", 7)
+    result = sections(program(ONE, version=5, tables=tables), b"one\0two\0", b"/cdr\0sub\0")
+    assert read(result)[0][0] == (0x1000, "/src/sub/two", 7)
 
 
 def test_two_numbers_of_one_path_are_one_file_of_the_rows() -> None:
     steps = [ONE[0], ("file", 0), ("special", 0, 1), ("file", 1), ("special", 4, 0), ("end", 4)]
-    found = sections(program(steps, version=5, directories=[b"/d"], files=[(b"a.c", 0), (b"a.c", 0)]))
-    assert read(found)[0] == [(0x1000, "/d/a.c", 2), (0x1008, "", 0)]
+    result = sections(program(steps, version=5, directories=[b"/d"], files=[(b"a.c", 0), (b"a.c", 0)]))
+    assert read(result)[0] == [(0x1000, "/d/a.c", 2), (0x1008, "", 0)]
 
 
 def test_a_fault_keeps_the_sequences_before_it_and_says_where_and_why() -> None:
@@ -258,8 +258,8 @@ def test_a_fault_keeps_the_sequences_before_it_and_says_where_and_why() -> None:
         (b"\x02\x80", "the program is cut off"),
         (b"\x09\x01", "the program is cut off"),
     ]:
-        found, table, _ = read(sections(program([*ONE, ("raw", bad)])), name=b"main.c")
-        assert [line for _, _, line in found] == [7, 8, 0]
+        result, table, _ = read(sections(program([*ONE, ("raw", bad)])), name=b"main.c")
+        assert [line for _, _, line in result] == [7, 8, 0]
         (problem,) = table.problems
         assert fault in str(problem)
         assert problem.offset == len(good)
@@ -267,8 +267,8 @@ def test_a_fault_keeps_the_sequences_before_it_and_says_where_and_why() -> None:
 
 
 def test_a_sequence_that_nothing_ends_is_reported_and_left_out() -> None:
-    found, table, _ = read(sections(program([*ONE, *ONE[:2]])))
-    assert len(found) == 3
+    result, table, _ = read(sections(program([*ONE, *ONE[:2]])))
+    assert len(result) == 3
     assert len(table.problems) == 1
 
 
@@ -287,14 +287,14 @@ def test_a_sequence_that_nothing_ends_is_reported_and_left_out() -> None:
     ],
 )
 def test_a_program_that_cannot_be_run_is_a_problem_and_no_rows(bad: bytes, fault: str) -> None:
-    found, table, _ = read(sections(bad))
-    assert found == []
+    result, table, _ = read(sections(bad))
+    assert result == []
     assert fault in str(table.problems[0])
 
 
 def test_a_broken_file_table_costs_names_but_not_the_program() -> None:
-    found, table, _ = read(sections(program(ONE, tables=old_tables([], [(b"main.c", 0)])[:-1] + b"x")))
-    assert found == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
+    result, table, _ = read(sections(program(ONE, tables=old_tables([], [(b"main.c", 0)])[:-1] + b"x")))
+    assert result == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
     assert len(table.problems) == 1
 
 
@@ -307,17 +307,17 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_alloca
 def test_a_program_longer_than_the_first_columns_continues_where_it_stopped() -> None:
     advance = itertools.chain.from_iterable((("advance_pc", 1), ("advance_line", 2), ("copy",)) for _ in range(5000))
     steps = [("set_address", 0x1000), *advance, ("end", 1)]
-    found = rows(steps)
-    assert [(vaddr, line) for vaddr, _, line in found[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
+    result = rows(steps)
+    assert [(vaddr, line) for vaddr, _, line in result[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
     many = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(500)))
     assert rows(many)[::3] == [(0x1000 + 16 * i, "/src/main.c", 7) for i in range(500)]
 
 
 def test_programs_that_overlap_are_not_read_for_ever() -> None:
-    found = sections(program(ONE * 5000))
+    result = sections(program(ONE * 5000))
     arena = Arena(StringSpace())
-    paths = Paths(found, "little", arena)
-    tables = [read_lines(found, offset=0, arena=arena, paths=paths) for _ in range(4)]
+    paths = Paths(result, "little", arena)
+    tables = [read_lines(result, offset=0, arena=arena, paths=paths) for _ in range(4)]
     assert [len(table.rows) > 0 for table in tables] == [True, True, False, False]
     assert "read more often than the size of the section allows" in str(tables[3].problems[0])
 
@@ -330,24 +330,24 @@ def test_names_longer_than_any_path_and_paths_beyond_what_bytes_justify_are_left
         steps += [("file", number), ("special", 1, 1)]
     entry = b"".join(uleb(number % 2) + (number * 13).to_bytes(4, "little") for number in range(1000))
     tables = b"\1\1\x1f\2" + bytes(8) + b"\2\2\x0f\1\x1f" + uleb(1000) + entry
-    found, table, space = read(sections(program([*steps, ("end", 1)], version=5, tables=tables), long + b"\0"))
-    assert 100 < len({name for _, name, _ in found}) < 1000
+    result, table, space = read(sections(program([*steps, ("end", 1)], version=5, tables=tables), long + b"\0"))
+    assert 100 < len({name for _, name, _ in result}) < 1000
     assert sum(len(space.text(ref)) for ref in set(table.rows.files)) < 64 * (1 << 17)
 
 
 def test_every_truncation_ends_in_rows_or_a_problem() -> None:
     for version in (4, 5):
-        whole = program([*ONE, ("define_file", 0, "x"), *ONE], version=version)
-        for size in range(len(whole)):
-            _, table, _ = read(sections(whole[:size]))
+        full = program([*ONE, ("define_file", 0, "x"), *ONE], version=version)
+        for size in range(len(full)):
+            _, table, _ = read(sections(full[:size]))
             assert table.problems
 
 
 @given(st.binary(max_size=200), st.sampled_from([2, 4, 5]), st.integers(1, 255), st.integers(0, 4))
 def test_any_bytes_for_a_program_give_ascending_rows(body: bytes, version: int, base: int, operations: int) -> None:
     made = program(body, version=version, opcode_base=base, max_operations=operations)
-    found, _, _ = read(sections(made), lowest=0)
-    assert all(a[0] < b[0] for a, b in itertools.pairwise(found))
+    result, _, _ = read(sections(made), lowest=0)
+    assert all(a[0] < b[0] for a, b in itertools.pairwise(result))
 
 
 @given(st.integers(0, 400), st.binary(min_size=1, max_size=6), st.sampled_from([3, 5]))
@@ -355,5 +355,5 @@ def test_any_bytes_in_a_header_give_an_answer(at: int, bad: bytes, version: int)
     made = bytearray(program(ONE, version=version))
     at %= len(made)
     made[at : at + len(bad)] = bad
-    found, _, _ = read(sections(bytes(made)))
-    assert all(a[0] < b[0] for a, b in itertools.pairwise(found))
+    result, _, _ = read(sections(bytes(made)))
+    assert all(a[0] < b[0] for a, b in itertools.pairwise(result))

@@ -42,14 +42,14 @@ def slowest_answer(directory: Path, count: int) -> float:
     slowest = 0.0
     for recipe in RECIPES:
         try:
-            whole = build(recipe, directory / str(recipe).replace(" ", "_")).read_bytes()
+            full = build(recipe, directory / str(recipe).replace(" ", "_")).read_bytes()
         except MissingTool as reason:
             pytest.skip(str(reason))
-        with ElfFile.from_bytes(whole) as elf:
+        with ElfFile.from_bytes(full) as elf:
             spans = [(each.file_offset, each.size) for each in elf.sections if each.name.startswith(".debug")]
         dice = random.Random(str(recipe))
         for _ in range(count // len(RECIPES)):
-            data = damaged(whole, spans, dice)
+            data = damaged(full, spans, dice)
             (directory / "current").write_bytes(data)
             began = time.process_time()
             survives(answer, data)

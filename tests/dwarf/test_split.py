@@ -57,20 +57,20 @@ def test_type_units_in_sections_of_their_own_do_not_hide_the_split_unit() -> Non
     types.unit(
         Die(d.DW_TAG_type_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)]), kind=6, extra=bytes(8) + types.offset(0)
     )
-    whole = split(5, IDS[0], "f0")
+    full = split(5, IDS[0], "f0")
     grouped = [Section(".debug_info.dwo", bytes(types.info), flags=constants.SHF_GROUP)] * 2
     for before, more in ((grouped, []), ([], grouped)):
-        dwo = ElfFile.from_bytes(whole.elf(suffix=".dwo", type=constants.ET_REL, before=before, more=more))
+        dwo = ElfFile.from_bytes(full.elf(suffix=".dwo", type=constants.ET_REL, before=before, more=more))
         info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(dwo))
         assert sorted(found(info)) == EXPECTED[:3]
         assert not info.problems
 
 
 def test_sections_of_one_name_that_overlap_are_refused_before_they_are_joined() -> None:
-    whole = split(5, IDS[0], "f0")
+    full = split(5, IDS[0], "f0")
     same = [Section(".debug_info.dwo", size=1 << 16, file_offset=0)] * 1000
     file = ElfFile.from_bytes(
-        whole.elf(suffix=".dwo", type=constants.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
+        full.elf(suffix=".dwo", type=constants.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
     )
     info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(file))
     assert found(info) == []
@@ -127,9 +127,9 @@ def test_a_broken_index_is_told(version: int) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_every_changed_byte_of_an_index_is_survived(version: int) -> None:
     debug, index = package(version)
-    for at in range(len(index)):
+    for number in range(len(index)):
         for value in (0, 0xFF):
-            bad = index[:at] + bytes([value]) + index[at + 1 :]
+            bad = index[:number] + bytes([value]) + index[number + 1 :]
             survives(read(version, dwp=partial(packaged, debug, bad)).ranges, jobs=1, refused=())
 
 

@@ -84,10 +84,10 @@ def was_read_as_it_came(info: DebugInfo) -> bool:
 def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
     version: int, order: ByteOrder, method: str
 ) -> None:
-    info, arrived, whole = both(many(version, order).elf(text=TEXT, pack=method))
+    info, arrived, full = both(many(version, order).elf(text=TEXT, pack=method))
     assert was_read_as_it_came(info)
-    assert arrived == whole
-    assert len(whole) > 2 * UNITS
+    assert arrived == full
+    assert len(full) > 2 * UNITS
     assert not info.problems
     assert len(info.units) == UNITS  # reading the units decompresses them again
 
@@ -98,7 +98,7 @@ def test_what_only_units_need_leaves_memory_once_all_are_read() -> None:
     first = as_values(info, 2)
     assert was_read_as_it_came(info)
     gc.collect()
-    assert [one() for one in kept] == [None] * 3
+    assert [each() for each in kept] == [None] * 3
     assert as_values(info, 1) == first  # they are unpacked again
 
 
@@ -107,9 +107,9 @@ def test_a_unit_longer_than_what_is_unpacked_ahead_is_read_as_it_arrives() -> No
     low = TEXT[0] + UNITS * 0x100
     functions = [function(f"one_of_many{number:030}", low + number * 16, 16) for number in range(200)]
     debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "long.c")], functions))
-    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    info, arrived, full = both(debug.elf(text=TEXT, pack="zlib"))
     assert was_read_as_it_came(info)
-    assert arrived == whole
+    assert arrived == full
 
 
 def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
@@ -122,9 +122,9 @@ def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
         (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
     ]
     debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "b.c")], [Die(d.DW_TAG_subprogram, call)]))
-    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    info, arrived, full = both(debug.elf(text=TEXT, pack="zlib"))
     assert not was_read_as_it_came(info)
-    assert arrived == whole
+    assert arrived == full
     assert arrived[-1].function == "far"
 
 
@@ -133,9 +133,9 @@ def test_units_far_apart_that_share_a_line_program_are_read_when_all_are_there()
     debug.unit(
         Die(d.DW_TAG_compile_unit, [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0)], [function("late", 0x1020, 8)])
     )
-    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    info, arrived, full = both(debug.elf(text=TEXT, pack="zlib"))
     assert not was_read_as_it_came(info)
-    assert arrived == whole
+    assert arrived == full
 
 
 @pytest.mark.parametrize("cut", [1, 7, 500])
@@ -145,9 +145,9 @@ def test_a_stream_that_ends_early_costs_the_section_and_is_told_once(cut: int) -
     elf = ElfFile.from_bytes(data)
     section = elf.section(".debug_info")
     assert section is not None
-    at = section.file_offset + section.size - cut
-    info, arrived, whole = both(data[:at] + bytes(cut) + data[at + cut :])
-    assert arrived == whole == []
+    offset = section.file_offset + section.size - cut
+    info, arrived, full = both(data[:offset] + bytes(cut) + data[offset + cut :])
+    assert arrived == full == []
     assert len(info.problems) == 1
 
 
@@ -158,8 +158,8 @@ def test_a_unit_whose_length_is_wrong_costs_what_it_costs_when_all_is_there(leng
     debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "bad.c")], [function("bad", 0x90000, 8)]))
     debug.info[middle : middle + 4] = length.to_bytes(4, "little")
     data = debug.elf(text=TEXT, pack="zlib")
-    info, arrived, whole = both(data)
-    assert arrived == whole
+    info, arrived, full = both(data)
+    assert arrived == full
     once = opened(data)
     as_values(once, 1)
     assert list(map(str, info.problems)) == list(map(str, once.problems))
@@ -175,8 +175,8 @@ def test_many_addresses_of_a_compressed_file_are_answered_without_unpacking_it_f
         assert at_once.producers is not None
         assert at_once.producers.dwarf is not None
         assert was_read_as_it_came(at_once.producers.dwarf)
-        for place in range(0, len(asked), 97):
-            assert answers[place] == one_by_one.lookup(asked[place]), hex(asked[place])
+        for location in range(0, len(asked), 97):
+            assert answers[location] == one_by_one.lookup(asked[location]), hex(asked[location])
 
 
 def with_aranges(debug: Debug) -> bytes:
@@ -214,11 +214,11 @@ def claimed() -> Debug:
 
 def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> None:
     data = with_aranges(claimed())
-    info, whole = opened(data), {row.vaddr: row for row in as_values(opened(data), 1)}
+    info, full = opened(data), {row.vaddr: row for row in as_values(opened(data), 1)}
     before = 0
     for number in (3, 100, 20, 399):
         low = 0x1000 + number * 0x100
-        assert asked(info, low + 5) == [whole[low]]
+        assert asked(info, low + 5) == [full[low]]
         assert unpacked_so_far(info) >= before
         before = unpacked_so_far(info)
         assert number == 399 or was_read_as_it_came(info)
@@ -232,8 +232,8 @@ def test_a_damaged_end_of_the_stream_costs_only_readers_that_need_it() -> None:
     data = with_aranges(claimed())
     section = ElfFile.from_bytes(data).section(".debug_info")
     assert section is not None
-    at = section.file_offset + section.size - 300
-    info = opened(data[:at] + bytes(300) + data[at + 300 :])
+    offset = section.file_offset + section.size - 300
+    info = opened(data[:offset] + bytes(300) + data[offset + 300 :])
     assert [row.vaddr for row in asked(info, 0x1305)] == [0x1300]
     assert not info.problems
     assert asked(info, 0x1000 + 399 * 0x100) == []
@@ -328,8 +328,8 @@ def linked_with_optimization(steps: int) -> Debug:
             debug.unit(
                 Die(d.DW_TAG_compile_unit, root, [Die(d.DW_TAG_subprogram, body), Die(d.DW_TAG_subprogram, beside)])
             )
-        for one in (*reversed(first), *others):
-            debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "early.c")], [one]))
+        for each in (*reversed(first), *others):
+            debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "early.c")], [each]))
     return debug
 
 
@@ -346,11 +346,11 @@ def read_whole(data: bytes) -> DebugInfo:
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_of_units_that_take_names_from_far_ones_no_more_is_unpacked_than_has_the_names(steps: int) -> None:
     data = with_aranges(linked_with_optimization(steps))
-    info, whole = opened(data), read_whole(data)
+    info, full = opened(data), read_whole(data)
     for vaddr, name in ((0x1305, "first"), (0x1705, f"f{7 * 7919}")):
         (row,) = answer(info, vaddr)
         assert row.function == name
-        assert [row] == answer(whole, vaddr)
+        assert [row] == answer(full, vaddr)
     assert was_read_as_it_came(info)
     assert info._prefix is not None
     assert info._prefix._lines is not None
@@ -372,9 +372,9 @@ def test_a_length_that_makes_no_sense_before_a_unit_with_a_name_has_all_read(len
     debug = linked_with_optimization(0)
     debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
     data = with_aranges(debug)
-    info, whole = opened(data), read_whole(data)
-    assert answer(info, 0x1305) == answer(whole, 0x1305)
-    assert list(map(str, info.problems)) == list(map(str, whole.problems))
+    info, full = opened(data), read_whole(data)
+    assert answer(info, 0x1305) == answer(full, 0x1305)
+    assert list(map(str, info.problems)) == list(map(str, full.problems))
 
 
 def test_a_damaged_end_of_the_line_programs_costs_only_readers_that_need_it() -> None:
@@ -419,12 +419,12 @@ def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_n
     for vaddrs in ([0x1012], [0x1018], [0x1050], [0x1012, 0x2001], [0x100F, 0x1010, 0x207F], [0x1100], [0xFFF]):
         asked = memoryview(array("Q", vaddrs))
         reader = UnitReader(info.all_units, query=UnitQuery(starts=False, vaddrs=asked))
-        found, everything = reader.read_unit(0)[0], info.reader().read_unit(0)[0]
+        result, everything = reader.read_unit(0)[0], info.reader().read_unit(0)[0]
         text = info.strings.text
-        rows = list(zip(found.vaddr, found.end, found.depth, map(text, found.function)))
+        rows = list(zip(result.vaddr, result.end, result.depth, map(text, result.function)))
         all_rows = list(zip(everything.vaddr, everything.end, everything.depth, map(text, everything.function)))
         functions = [(0x1000, 0x1100, "holder"), (0x2000, 0x2080, "other")]
-        wanted = [one for one in functions if any(one[0] <= vaddr < one[1] for vaddr in vaddrs)]
+        wanted = [each for each in functions if any(each[0] <= vaddr < each[1] for vaddr in vaddrs)]
         expected = []
         for start, end, name in wanted:
             for row in all_rows:
@@ -446,7 +446,7 @@ def test_a_question_that_is_known_beforehand_has_the_answer_it_has_otherwise(mak
     for vaddrs in ([0x1305], [0x1000 + 399 * 0x100, 0x1000], [0x90003], [0x80000], [5], []):
         with (
             Binary.from_elf(ElfFile.from_bytes(data)) as otherwise,
-            Binary.from_elf(ahead_of(data, vaddrs), prepare=False) as known,
+            Binary.from_elf(ahead_of(data, vaddrs), prepare=False) as expected,
         ):
-            assert [*known.lookup_many(vaddrs)] == [*otherwise.lookup_many(vaddrs)]
-            assert known.lookup(0x1705) == otherwise.lookup(0x1705) != ()
+            assert [*expected.lookup_many(vaddrs)] == [*otherwise.lookup_many(vaddrs)]
+            assert expected.lookup(0x1705) == otherwise.lookup(0x1705) != ()

@@ -156,8 +156,8 @@ def test_methods_of_classes_in_type_units_are_named_as_llvm_symbolizer_names_the
         pytest.skip(str(reason))
     expected = [re.sub(r"\([^()]*(\(anonymous namespace\)[^()]*)?\)$", "", name) for name in out.split("\n")[:-1:3]]
     with whence.open(tmp_path / "program", symtab=False) as binary:
-        found = [re.sub(r"\([^()]*\)$", "", demangle(binary.lookup(vaddr)[-1].function)) for vaddr in vaddrs]
-    assert sorted(name.replace(" *", "*") for name in found) == sorted(name.replace(" *", "*") for name in expected)
+        result = [re.sub(r"\([^()]*\)$", "", demangle(binary.lookup(vaddr)[-1].function)) for vaddr in vaddrs]
+    assert sorted(name.replace(" *", "*") for name in result) == sorted(name.replace(" *", "*") for name in expected)
 
 
 OTHER = """

@@ -56,7 +56,7 @@ def test_a_line_table_finds_its_names_through_the_base_of_its_unit() -> None:
     debug.str_offsets += debug.length(b"\5\0\0\0" + b"".join(map(debug.offset, names)))
     tables = bytes([1, 1, d.DW_FORM_strx1, 1, 0, 2, 1, d.DW_FORM_strx1, 2, d.DW_FORM_udata, 1, 1, 0])
     for n in range(2):
-        at = len(debug.line)
+        offset = len(debug.line)
         steps = [("set_address", 0x1000 * (n + 1)), ("file", 0), ("copy",), ("end", 4)]
         debug.line += program(steps, version=5, tables=tables)
         debug.unit(
@@ -64,7 +64,7 @@ def test_a_line_table_finds_its_names_through_the_base_of_its_unit() -> None:
                 d.DW_TAG_compile_unit,
                 [
                     (d.DW_AT_str_offsets_base, d.DW_FORM_sec_offset, 8 + 8 * n),
-                    (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, at),
+                    (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, offset),
                 ],
             )
         )
@@ -93,10 +93,10 @@ def test_of_units_with_the_same_function_the_first_is_believed() -> None:
 
 def three_units(order: ByteOrder = "little", size: int = 8, wide: bool = False) -> tuple[Debug, list[int]]:
     debug, offsets = Debug(4, order, size, wide), []
-    for at in (0x1000, 0x2000, 0x3000):
+    for offset in (0x1000, 0x2000, 0x3000):
         offsets.append(len(debug.info))
-        root = [(d.DW_AT_low_pc, d.DW_FORM_addr, at), (d.DW_AT_high_pc, d.DW_FORM_data2, 0x100)]
-        debug.unit(Die(d.DW_TAG_compile_unit, root, [function(f"f{at:x}", at, 4)]))
+        root = [(d.DW_AT_low_pc, d.DW_FORM_addr, offset), (d.DW_AT_high_pc, d.DW_FORM_data2, 0x100)]
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [function(f"f{offset:x}", offset, 4)]))
     return debug, offsets
 
 
@@ -127,9 +127,9 @@ def test_aranges_that_say_otherwise_than_the_units_are_not_believed() -> None:
         info = with_aranges(debug, aranges(debug, lie))
         assert info.units_at([0x2002]) == offsets[1:2]
         assert found(info, units=offsets[1:2]) == [(0x2000, 0x2004, 0, "f2000")]
-    whole = aranges(debug, [(offsets[1], 0x2000, 0x100)]).data
-    for cut in range(len(whole)):
-        info = with_aranges(debug, Section(".debug_aranges", whole[:cut]))
+    full = aranges(debug, [(offsets[1], 0x2000, 0x100)]).data
+    for cut in range(len(full)):
+        info = with_aranges(debug, Section(".debug_aranges", full[:cut]))
         assert info.units_at([0x2002]) == offsets[1:2]
 
 

@@ -53,8 +53,8 @@ def kill_one(word: str, *, last: bool = False) -> list[int]:
     """Kill one of the processes that this one has started, directly or not, and that is called so: its id."""
     import psutil
 
-    found = psutil.Process().children(recursive=True)
-    for process in reversed(found) if last else found:
+    result = psutil.Process().children(recursive=True)
+    for process in reversed(result) if last else result:
         with suppress(psutil.Error):
             if any(word in part for part in process.cmdline()):
                 process.kill()
@@ -103,9 +103,9 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
     done.set()
     killer.join()
     assert len(told) == FILES
-    assert not [one for one in told if one["error"]]
+    assert not [each for each in told if each["error"]]
     written = [path for path in out.iterdir() if path.suffix == ".parquet"]  # a killed writer leaves its temporary file
-    assert sorted(path.name for path in written) == sorted(os.path.basename(one) for one in sources)
+    assert sorted(path.name for path in written) == sorted(os.path.basename(each) for each in sources)
     for path in written:
         named = pq.read_table(path)
         assert named.num_rows == 8000
@@ -113,7 +113,7 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
             frames[0]["function"] if frames else None for frames in named["frames"].slice(0, 4).to_pylist()
         ] == LEAVES
     again = list(name_files(sources, str(out), places))
-    assert all(one["skipped"] for one in again)
+    assert all(each["skipped"] for each in again)
     print(f"{FILES} files, {len(killed)} workers killed, nothing lost, nothing twice")
 
 
@@ -181,8 +181,8 @@ def test_a_fleet_continues_when_nodes_are_killed(tmp_path: Path) -> None:
         began = time.monotonic()
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         left = []
-        for at, node in zip((FILES // 6, FILES // 2), nodes, strict=True):
-            until(lambda at=at: run.poll() is not None or len(list(out.glob("*.parquet"))) >= at, 600)  # type: ignore[misc]
+        for offset, node in zip((FILES // 6, FILES // 2), nodes, strict=True):
+            until(lambda offset=offset: run.poll() is not None or len(list(out.glob("*.parquet"))) >= offset, 600)  # type: ignore[misc]
             cluster.remove_node(node, allow_graceful=False)
             left.append(FILES - len(list(out.glob("*.parquet"))))
             if len(left) == 1:
@@ -238,7 +238,7 @@ def test_two_ray_workers_take_less_time_than_one(tmp_path: Path) -> None:
             seconds[workers] = time.monotonic() - began
         finally:
             ray.shutdown()
-        assert sum(one["rows"] for one in told) == len(sources) * rows
+        assert sum(each["rows"] for each in told) == len(sources) * rows
     print(f"{len(sources)} files of {rows:,} rows: {seconds[1]:.1f} s by one worker, {seconds[2]:.1f} s by two")
 
 
@@ -251,7 +251,7 @@ def a_store(folder: Path) -> tuple[Path, str, list[int]]:
     with Store(folder) as store:
         store.add(program)
     with open_binary(program) as binary:
-        vaddrs = [vaddr for one in binary.functions() for vaddr in range(one.vaddr, one.end) if binary.lookup(vaddr)]
+        vaddrs = [vaddr for each in binary.functions() for vaddr in range(each.vaddr, each.end) if binary.lookup(vaddr)]
         return folder, binary.build_id, vaddrs
 
 
@@ -266,7 +266,7 @@ def test_dask_names_partitions_in_worker_processes(places: dict[str, Any]) -> No
     frame = dd.from_pandas(pd.DataFrame({**COLUMNS, "address": pd.array(COLUMNS["address"], "UInt64")}), npartitions=2)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         named = name(frame, places, leaf=True).compute()
-    assert [None if one is pd.NA else one for one in named["function"]] == LEAVES
+    assert [None if each is pd.NA else each for each in named["function"]] == LEAVES
 
 
 def test_dask_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_dask_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path
         begun = len(os.listdir(folder))
         named = future.result(timeout=300)
     assert begun < parts
-    assert [None if one is pd.NA else one for one in named["function"]] == LEAVES * parts
+    assert [None if each is pd.NA else each for each in named["function"]] == LEAVES * parts
     print(f"Dask: {parts} partitions, a worker killed after {begun} were begun: nothing lost, nothing twice")
 
 
@@ -382,7 +382,7 @@ def test_spark_names_partitions_in_its_workers(places: dict[str, Any]) -> None:
         rows = name(frame, places, leaf=True).orderBy("kept").collect()
         assert [row["function"] for row in rows] == LEAVES
         chains = name(frame, places).orderBy("kept").collect()
-        assert [[one["function"] for one in row["frames"]] for row in chains] == [
+        assert [[each["function"] for each in row["frames"]] for row in chains] == [
             ["inner", "app::outer()"],
             ["app::outer()"],
             [],

@@ -116,7 +116,7 @@ def test_pandas_has_an_accessor(places: dict[str, Any]) -> None:
     assert functions(named["frames"]) == CHAINS
     assert list(named.index) == [7, 5, 3, 1]
     leaves = frame.whence.name(places, leaf=True)
-    assert [None if one is pd.NA else one for one in leaves["reason"]] == REASONS
+    assert [None if each is pd.NA else each for each in leaves["reason"]] == REASONS
     with pytest.raises(WrongUse, match="floating-point"):
         frame.assign(address=[1.0, 2.0, None, 3.0]).whence.name(places)
 
@@ -127,7 +127,7 @@ def test_ray_batches_and_files_are_named_without_dictionaries(places: dict[str, 
 
     named = NameBatches(places)(table())
     assert functions(named["frames"].to_pylist()) == CHAINS
-    assert not any(pa.types.is_dictionary(one.type) for one in named.schema)
+    assert not any(pa.types.is_dictionary(each.type) for each in named.schema)
     source, target = str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet")
     pq.write_table(table(), source)
     told = name_file(source, target, places, {})
@@ -154,7 +154,7 @@ def test_files_in_buckets_are_named_into_buckets(places: dict[str, Any], tmp_pat
     formats.write(profile_of([(["main"], 1)]), str(tmp_path / "cpu.pb"), "pprof")
     bucket.put("cpu.pb", tmp_path / "cpu.pb")
     sources = listed(f"{name}/in/")
-    assert sources == [f"{name}/in/{one}" for one in ("a.parquet", "cpu.pb", "cut.parquet")]
+    assert sources == [f"{name}/in/{each}" for each in ("a.parquet", "cpu.pb", "cut.parquet")]
     out = f"{name}/out"
     told = name_file(sources[0], joined(out, "a.parquet"), places, {})
     assert (told["rows"], told["named"], told["error"]) == (4, 2, "")
@@ -165,7 +165,7 @@ def test_files_in_buckets_are_named_into_buckets(places: dict[str, Any], tmp_pat
     error = name_file(sources[2], joined(out, "cut.parquet"), places, {})["error"]
     assert error.startswith(f"{sources[2]}: damaged parquet")
     assert "No such file" in name_file(f"{name}/in/none.parquet", joined(out, "none.parquet"), places, {})["error"]
-    assert sorted(one.key for one in objects_at(out).list("")) == ["a.parquet", "cpu.pb"]
+    assert sorted(each.key for each in objects_at(out).list("")) == ["a.parquet", "cpu.pb"]
 
 
 def test_plain_tables_have_no_dictionaries_at_any_depth() -> None:

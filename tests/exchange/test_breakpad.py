@@ -203,8 +203,8 @@ def rows_of(text: str) -> dict[int, dict[str, str]]:
             address, rest = words[2], words[3:]
         else:
             continue
-        found = re.findall(r"(\S+): (.*?)(?= \S+: |$)", " ".join(rest))
-        rules = rules | dict(found)
+        result = re.findall(r"(\S+): (.*?)(?= \S+: |$)", " ".join(rest))
+        rules = rules | dict(result)
         rows[int(address, 16)] = rules
     return rows
 
@@ -418,5 +418,5 @@ def test_symbolic_names_each_address_alike(tmp_path: Path) -> None:
         cache = opened.make_symcache()
         for entry in binary.functions():
             for vaddr in range(entry.vaddr, entry.end):
-                theirs = [(one.symbol, one.full_path or "", one.line) for one in cache.lookup(vaddr)]
+                theirs = [(each.symbol, each.full_path or "", each.line) for each in cache.lookup(vaddr)]
                 assert theirs == chain(ours, vaddr) == chain(binary, vaddr)

@@ -59,8 +59,8 @@ def test_functions_lines_and_calls_are_read(version: int, order: str, width: int
 
 def test_one_address_reads_what_all_addresses_read() -> None:
     data = example().pack()
-    with whence.open(data) as first, whence.open(data) as whole:
-        table = whole.table()
+    with whence.open(data) as first, whence.open(data) as full:
+        table = full.table()
         for vaddr in range(0xFFF, 0x1066):
             with whence.open(data) as first:
                 assert first.lookup(vaddr) == table.lookup(vaddr)

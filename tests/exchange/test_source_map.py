@@ -66,7 +66,7 @@ def written(folder: Path, content: dict[str, object] | str, url: str = "a.wasm.m
 
 def places(path: Path, *vaddrs: int) -> list[tuple[str, str, int]]:
     with whence.open(path) as binary:
-        return [(one.function, one.file, one.line) for vaddr in vaddrs for one in binary.lookup(vaddr)]
+        return [(each.function, each.file, each.line) for vaddr in vaddrs for each in binary.lookup(vaddr)]
 
 
 EXPECTED = [("first", "a.c", 9), ("first", "lib/b.h", 4), ("first", "a.c", 10), ("second", "lib/b.h", 30)]
@@ -89,8 +89,8 @@ def test_columns_are_read_if_they_are_wanted(tmp_path: Path) -> None:
     for columns, expected in ((True, [5, 6, 7, 8]), (False, [0] * 4)):
         with whence.open(path, columns=columns) as binary:
             chains = binary.lookup_many([2, 0xF, 0x10, 0x30])
-            assert [(one.function, one.file, one.line) for chain in chains for one in chain] == EXPECTED
-            assert [one.column for chain in binary.lookup_many([2, 0xF, 0x10, 0x30]) for one in chain] == expected
+            assert [(each.function, each.file, each.line) for chain in chains for each in chain] == EXPECTED
+            assert [each.column for chain in binary.lookup_many([2, 0xF, 0x10, 0x30]) for each in chain] == expected
 
 
 def test_a_map_may_be_in_the_url(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_debug_info_precedes_a_source_map(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_malformed_maps_leave_the_functions(tmp_path: Path, content: str) -> None:
     path = written(tmp_path, content)
-    assert [place[0] for place in places(path, 2)] == ["first"]
+    assert [location[0] for location in places(path, 2)] == ["first"]
 
 
 @pytest.mark.parametrize("text", ["!", "g", "gggggggggA", "H", "AD", "AAD", "+++++++A"])

@@ -76,10 +76,10 @@ def test_the_base_of_real_stacks_is_found(program: Path, form: str) -> None:
     assert len(addresses) > 20
     with open_object(program) as file:
         assert CallFinder(file).pages > 20
-        (found,) = guess_bases(file, addresses)
-    assert found.base == base
-    assert found.calls > 0.9 * found.inside
-    assert found.next_calls < found.calls / 2
+        (result,) = guess_bases(file, addresses)
+    assert result.base == base
+    assert result.calls > 0.9 * result.inside
+    assert result.next_calls < result.calls / 2
 
 
 def test_addresses_inside_of_calls_have_a_base(program: Path) -> None:
@@ -87,15 +87,15 @@ def test_addresses_inside_of_calls_have_a_base(program: Path) -> None:
     log, base = ran(program, "#%d  %p in ???\n")
     inside = re.sub("0x[0-9a-f]+", lambda match: f"{int(match[0], 16) - 1:#x}", log)
     with open_object(program) as file:
-        (found,) = guess_bases(file, raw_addresses([inside.encode()]))
-    assert found.base == base
+        (result,) = guess_bases(file, raw_addresses([inside.encode()]))
+    assert result.base == base
 
 
 def test_two_processes_in_one_log_have_their_own_bases(program: Path) -> None:
     runs = [ran(program, f"{ENVOY} #%d: [%p]\n") for _ in range(2)]
     with open_object(program) as file:
-        found = guess_bases(file, raw_addresses([log.encode() for log, _ in runs]))
-    assert {each.base for each in found} == {base for _, base in runs}
+        result = guess_bases(file, raw_addresses([log.encode() for log, _ in runs]))
+    assert {each.base for each in result} == {base for _, base in runs}
 
 
 def test_a_log_of_envoy_is_named(program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

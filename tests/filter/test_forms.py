@@ -93,8 +93,8 @@ def test_each_line_that_a_form_matches_has_one_of_its_needles(form: Form) -> Non
         for _ in range(chance.randrange(3)):
             start = chance.randrange(len(line) + 1)
             line = line[:start] + chance.choice(parts) + line[start + chance.choice((0, 0, 1, 2, 8)) :]
-        found = form.pattern.search(line)
-        if found:
+        result = form.pattern.search(line)
+        if result:
             matched += 1
             assert needles.lines(line).numbers().tolist(), line
     assert matched > 100
@@ -116,13 +116,13 @@ def test_the_size_of_the_blocks_makes_no_difference() -> None:
     program = compiled("-no-pie")
     start, _ = place_of(program, "sum")
     text = b"x\n#1 0x55  (%s+0x%x)\n\nlast #2 0x66  (%s+0x%x)" % (bytes(program), start, bytes(program), start)
-    whole = filtered(text)
-    assert whole.count(b" in sum ") == 2
+    full = filtered(text)
+    assert full.count(b" in sum ") == 2
     for size in (1, 7, 40):
         with Places() as places:
             log = LogFilter(places)
-            parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
-            assert b"".join(parts) + log.finish() == whole
+            parts = [log.feed(text[offset : offset + size]) for offset in range(0, len(text), size)]
+            assert b"".join(parts) + log.finish() == full
 
 
 def test_an_endless_line_passes_with_bounded_memory() -> None:
@@ -283,7 +283,7 @@ def test_a_json_object_stays_one_line(tmp_path: Path) -> None:
     )
     subprocess.run(["gcc", "-g", "-O2", "-no-pie", "p.c", "-o", "p"], cwd=tmp_path, check=True)
     start, size = place_of(tmp_path / "p", "outer")
-    texts = [b'{"line": "#0 0x55  (%s+0x%x)"}\n' % (bytes(tmp_path / "p"), start + at) for at in range(size)]
+    texts = [b'{"line": "#0 0x55  (%s+0x%x)"}\n' % (bytes(tmp_path / "p"), start + index) for index in range(size)]
     named = [filtered(text) for text in texts]
     assert any(b"inner" in text and b"outer" in text for text in named)
     for text in named:
@@ -461,14 +461,14 @@ def test_sanitizers_frames_of_interceptors_have_the_names_of_the_functions_they_
     clones: Path, symbol: str, name: bytes
 ) -> None:
     start, _ = place_of(clones, symbol)
-    place = b"%s+0x%x" % (bytes(clones), start + 1)
-    assert filtered(b"    #1 0x55  (%s)\n" % place) == b"    #1 0x55 in %s (%s)\n" % (name, place)
-    assert b" <null> " not in (threads := filtered(b"    #0 <null> <null> (%s)\n" % place))
+    location = b"%s+0x%x" % (bytes(clones), start + 1)
+    assert filtered(b"    #1 0x55  (%s)\n" % location) == b"    #1 0x55 in %s (%s)\n" % (name, location)
+    assert b" <null> " not in (threads := filtered(b"    #0 <null> <null> (%s)\n" % location))
     assert b"#0 %s " % name in threads
-    assert b" in %s" % name in filtered(b"SUMMARY: AddressSanitizer: SEGV (%s) \n" % place)
-    named = b"    #1 0x55 in %s (%s)\n" % (name, place)
+    assert b" in %s" % name in filtered(b"SUMMARY: AddressSanitizer: SEGV (%s) \n" % location)
+    named = b"    #1 0x55 in %s (%s)\n" % (name, location)
     assert filtered(named) == named
-    assert symbol.encode() in filtered(b"#1 0x55 (%s)\n" % place)  # of LLVM itself
+    assert symbol.encode() in filtered(b"#1 0x55 (%s)\n" % location)  # of LLVM itself
 
 
 def test_a_fallback_name_in_a_log_is_named_where_its_file_is_given() -> None:

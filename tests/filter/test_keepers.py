@@ -36,7 +36,9 @@ def program_of(form: Form, folder: Path) -> Path:
 
 def common(one: bytes, other: bytes) -> int:
     """Return the length of the common prefix."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def docker(line: bytes) -> bytes:

@@ -50,14 +50,15 @@ def built(folder: Path, name: str, *sources: tuple[str, str]) -> Path:
 def calls(path: Path, function: str) -> list[tuple[int, int]]:
     """Return the offset after the first call and the size up to the next symbol, for each function of a name."""
     text = subprocess.run(["objdump", "-d", path], capture_output=True, check=True, text=True).stdout
-    found = []
+    result = []
     for body in re.findall(rf"^[0-9a-f]+ <{function}>:\n((?:.+\n)+)", text, re.MULTILINE):
         lines = [
-            (int(at, 16), word) for at, word in re.findall(r"^ +([0-9a-f]+):\t[0-9a-f ]+\t(\S+)", body, re.MULTILINE)
+            (int(offset, 16), word)
+            for offset, word in re.findall(r"^ +([0-9a-f]+):\t[0-9a-f ]+\t(\S+)", body, re.MULTILINE)
         ]
         behind = next(lines[index + 1][0] for index, (_, word) in enumerate(lines) if word.startswith("call"))
-        found.append((behind - lines[0][0], lines[-1][0] + 1 - lines[0][0]))  # a ret is the last
-    return found
+        result.append((behind - lines[0][0], lines[-1][0] + 1 - lines[0][0]))  # a ret is the last
+    return result
 
 
 @pytest.mark.parametrize("function", ["init_module", "setup"])
@@ -76,10 +77,10 @@ def test_functions_of_one_name_are_distinguished_by_the_size_up_to_the_next_symb
     subprocess.run(["ld", "-Ttext=0x100000", "--defsym=other=0x100200", objects, "-o", kernel], check=True)
     listed = subprocess.run(["nm", "-n", kernel], capture_output=True, check=True, text=True).stdout.split("\n")
     symbols = [(int(line[:16], 16), line[19:]) for line in listed if " t " in line.lower()]
-    rooms = [symbols[at + 1][0] - vaddr for at, (vaddr, name) in enumerate(symbols) if name == "show"]
-    found = [(offset, size, room) for (offset, size), room in zip(calls(kernel, "show"), rooms, strict=True)]
-    assert all(size < room for _, size, room in found)
-    for (offset, _, room), source in zip(found, (b"a", b"b"), strict=True):
+    rooms = [symbols[index + 1][0] - vaddr for index, (vaddr, name) in enumerate(symbols) if name == "show"]
+    result = [(offset, size, room) for (offset, size), room in zip(calls(kernel, "show"), rooms, strict=True)]
+    assert all(size < room for _, size, room in result)
+    for (offset, _, room), source in zip(result, (b"a", b"b"), strict=True):
         named, reasons = filtered(b" show+0x%x/0x%x\n" % (offset, room), kernel)
         assert re.search(rb" in show at \S*%s\.c:4\n$" % source, named), (named, reasons)
 

@@ -83,7 +83,7 @@ LINES = st.lists(
 ).map(b"".join)
 
 
-@given(LINES, st.lists(NEEDLES.flatmap(lambda one: st.sampled_from([one, one + b"%$"])), max_size=10))
+@given(LINES, st.lists(NEEDLES.flatmap(lambda each: st.sampled_from([each, each + b"%$"])), max_size=10))
 @example(b"/a #10x1\n", [b"%/ #%d", b"#%da", b"#%d0", b"#%d%x"])
 def test_classes_match_like_regular_expressions(text: bytes, needles: list[bytes]) -> None:
     prefixes = {line: len(re.findall(AFTER_PREFIX.encode(), line)) for line in text.split(b"\n")}

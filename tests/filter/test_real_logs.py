@@ -245,16 +245,16 @@ def heap(library: str) -> Log:
     preload = next(Path("/usr/lib").glob(f"*/{PRELOADS[library]}"), None)
     if preload is None:
         pytest.skip(f"no {PRELOADS[library]}")
-    place = folder() / library
-    place.mkdir(exist_ok=True)
-    prefix = f"{place}/heap"
+    location = folder() / library
+    location.mkdir(exist_ok=True)
+    prefix = f"{location}/heap"
     printed(
         built(LEAK, "gcc"),
         LD_PRELOAD=str(preload),
         MALLOC_CONF=f"prof:true,prof_final:true,lg_prof_sample:12,prof_leak:true,prof_prefix:{prefix}",
         HEAPPROFILE=prefix,
     )
-    written = sorted(place.glob("heap*"))
+    written = sorted(location.glob("heap*"))
     if not written:
         pytest.skip(f"{library} wrote no heap profile")
     return Log(written[-1].read_bytes(), (("take", 6), ("spill", 12), ("main", 16)))
@@ -289,19 +289,21 @@ def rust() -> Log:
 
 
 def go() -> Log:
-    place = folder() / "real-go"
-    place.mkdir(exist_ok=True)
-    (place / "app.go").write_text(GO)
+    location = folder() / "real-go"
+    location.mkdir(exist_ok=True)
+    (location / "app.go").write_text(GO)
     root = goroot()
     command = [str(root / "bin" / "go"), "build", "-trimpath", "-o", "app", "app.go"]
-    run = subprocess.run(command, cwd=place, env=environment(root, GO111MODULE="off", GOFLAGS=""), capture_output=True)
+    run = subprocess.run(
+        command, cwd=location, env=environment(root, GO111MODULE="off", GOFLAGS=""), capture_output=True
+    )
     if run.returncode:
         pytest.skip(f"go build: {run.stderr.decode()[-200:]}")
-    text = printed(place / "app", GOTRACEBACK="all")
+    text = printed(location / "app", GOTRACEBACK="all")
     return Log(
         re.sub(rb"(\tapp\.go|\t\./app\.go|\t_/\S*app\.go):\d+", rb"\1:0", text),
         (("outer", 10), ("main", 14)),
-        (place / "app",),
+        (location / "app",),
     )
 
 
@@ -366,9 +368,9 @@ def has(text: bytes, function: str, line: int, style: Style) -> bool:
         return bool(
             re.search(rb'"function": "(?:\w+(?:::|\.))*%s[("][^}]*"line": %d[,}]' % (function.encode(), line), text)
         )
-    place = rb"[^\s()]*:%d\b" % line
+    location = rb"[^\s()]*:%d\b" % line
     name = rb"\b%s\b[^\n]*" % function.encode()
-    return bool(re.search(name + rb"[ (]" + place + rb"|" + place + rb" in " + name, text))
+    return bool(re.search(name + rb"[ (]" + location + rb"|" + location + rb" in " + name, text))
 
 
 @pytest.mark.parametrize("style", list(Style))
@@ -418,7 +420,7 @@ def test_native_frames_of_node_have_the_names_of_its_symbols() -> None:
     with ElfFile.open(program) as elf:
         if not bare or elf.type != constants.ET_EXEC or elf.section(".symtab") is None:
             pytest.skip("this node prints no native frames, or has no symbols for them")
-    addresses = [f"{int(at, 16) - 1:#x}" for at in bare]
+    addresses = [f"{int(offset, 16) - 1:#x}" for offset in bare]
     command = [tool("llvm-symbolizer-14"), "--no-inlines", "-e", str(program), *addresses]
     theirs = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split("\n\n")
     named = filtered(text, (program,))
@@ -454,5 +456,5 @@ def test_a_report_of_many_threads_is_written_as_soon_as_its_summary_is_read() ->
 
 def test_json_of_a_real_report_is_valid() -> None:
     named = filtered(log("backtrace_symbols").text, (), Style.JSON)
-    chains = [json.loads(found) for found in re.findall(rb" in (\[\{.*\}\])", named)]
+    chains = [json.loads(result) for result in re.findall(rb" in (\[\{.*\}\])", named)]
     assert {"here", "main"} <= {frame["function"] for chain in chains for frame in chain}

@@ -30,9 +30,9 @@ def after_call(path: Path, function: str) -> tuple[int, int]:
     """Return the address after the first call in a function: the vaddr, and the offset in the function."""
     text = subprocess.run([tool("objdump"), "-d", path], capture_output=True, check=True, text=True).stdout
     start = rf"^([0-9a-f]+) <{re.escape(function)}>:\n"
-    found = re.search(start + r"(?:.+\n)*?.*\tcall.*\n *([0-9a-f]+):", text, re.MULTILINE)
-    assert found
-    return int(found[2], 16), int(found[2], 16) - int(found[1], 16)
+    result = re.search(start + r"(?:.+\n)*?.*\tcall.*\n *([0-9a-f]+):", text, re.MULTILINE)
+    assert result
+    return int(result[2], 16), int(result[2], 16) - int(result[1], 16)
 
 
 def filtered(text: bytes, *files: Path) -> bytes:
@@ -81,13 +81,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_frames_of_pytorch_are_named_by_readable_symbols_or_offsets_in_their_files(library: Path) -> None:
-    at, into = after_call(library, AT)
+    offset, into = after_call(library, AT)
     _, into_twice = after_call(library, TWICE)
     frames = [
         (f"app::Box::at(int, long) + {into:#x}", "app::Box::at(int, long)", 5),
         (f"int app::twice<int>(int) + {into_twice:#x}", "int app::twice<int>(int)", 6),
-        (f"<unknown function> + {at:#x}", "app::Box::at(int, long)", 5),
-        (f"+ {at:#x}", "app::Box::at(int, long)", 5),
+        (f"<unknown function> + {offset:#x}", "app::Box::at(int, long)", 5),
+        (f"+ {offset:#x}", "app::Box::at(int, long)", 5),
         ("app::gone(int) + 0x12", "", 0),
     ]
     text = "Exception raised from at at s.cpp:5 (most recent call first):\n"
@@ -101,11 +101,11 @@ def test_frames_of_pytorch_are_named_by_readable_symbols_or_offsets_in_their_fil
 
 
 def test_the_c_stack_of_pythons_faulthandler_is_named(library: Path) -> None:
-    at, into = after_call(library, AT)
+    offset, into = after_call(library, AT)
     text = (
         "Current thread's C stack trace (most recent call first):\n"
         f'  Binary file "{library}", at {AT}+{into:#x} [0x7f1200001000]\n'
-        f'  Binary file "{library}", at +{at:#x} [0x7f1200001000]\n'
+        f'  Binary file "{library}", at +{offset:#x} [0x7f1200001000]\n'
         "  Binary file '<unknown>' [0x7f1200000000]\n"
     ).encode()
     named = filtered(text)
@@ -116,20 +116,20 @@ def test_the_c_stack_of_pythons_faulthandler_is_named(library: Path) -> None:
 
 
 def test_a_frame_that_has_a_function_but_no_line_gets_its_line(library: Path) -> None:
-    at, _ = place_of(library, AT)
-    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({library}+{at:#x}) (BuildId: {built_id(library)})\n"
+    offset, _ = place_of(library, AT)
+    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({library}+{offset:#x}) (BuildId: {built_id(library)})\n"
     assert re.search(rb"#3 0x7f1200001234 in app::Box::at\(int, long\) \S*s\.cpp:5\n$", filtered(line.encode()))
     bare = library.with_name("bare.so")
     subprocess.run(["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", library, bare], check=True)
-    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({bare}+{at:#x})\n"
+    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({bare}+{offset:#x})\n"
     assert filtered(line.encode()) == line.encode()
 
 
 @pytest.mark.parametrize("where", ["", " (deleted)", " (offset 0x1000)"])
 def test_frames_of_android_are_named_by_a_given_library_of_the_build_id(where: str, library: Path) -> None:
-    at, _ = place_of(library, AT)
+    offset, _ = place_of(library, AT)
     text = (
-        f"      #00 pc {at:016x}  /data/app/~~x==/app-y==/base.apk!libother.so{where} (app::Box::at(int, long)+4)"
+        f"      #00 pc {offset:016x}  /data/app/~~x==/app-y==/base.apk!libother.so{where} (app::Box::at(int, long)+4)"
         f" (BuildId: {built_id(library)})\n"
     )
     assert b" in app::Box::at(int, long) at " in filtered(("F DEBUG   : " + text).encode(), library)
@@ -209,9 +209,9 @@ def test_a_report_of_redis_names_its_program_after_the_stack() -> None:
 
 
 def test_a_report_of_ruby_is_named_by_its_memory_map(library: Path) -> None:
-    at, _ = after_call(library, AT)
+    offset, _ = after_call(library, AT)
     base = 0x7FE5A6000000
-    address = base + at
+    address = base + offset
     frames = b"-- C level backtrace information ----\n%s(0x%x) [0x%x]\n%s(%s+0x0) [0x%x]\n" % (
         bytes(library), address, address, bytes(library), AT.encode(), address,
     )  # fmt: skip
@@ -229,13 +229,13 @@ def test_a_report_of_ruby_is_named_by_its_memory_map(library: Path) -> None:
 
 def test_symbols_of_backtraces_may_be_readable(library: Path) -> None:
     """MySQL writes them after the path, Ceph without it, Xorg and DPDK after a blank."""
-    at, into = after_call(library, AT)
+    offset, into = after_call(library, AT)
     _, into_main = after_call(library, "main")
     path = bytes(library)
     name = b"] in app::Box::at(int, long) at "
     assert name in filtered(b"%s(app::Box::at(int, long)+0x%x) [0x1f5b8d1]\n" % (path, into))
     assert name in filtered(b"(EE) 3: %s (%s+0x%x) [0x55d0e0a01162]\n" % (path, AT.encode(), into))
-    assert name in filtered(b"2: %s (+0x%x) [55d0e0a01162]\n" % (path, at))
+    assert name in filtered(b"2: %s (+0x%x) [55d0e0a01162]\n" % (path, offset))
     ceph = b" 3: (app::Box::at(int, long)+0x%x) [0x55d0e0a01162]\n 4: (main()+0x%x) [0x55d0e0a02000]\n" % (
         into,
         into_main,
@@ -246,9 +246,9 @@ def test_symbols_of_backtraces_may_be_readable(library: Path) -> None:
 
 
 def test_functions_that_a_fuzzer_reaches_are_named(library: Path) -> None:
-    at, _ = place_of(library, AT)
-    place = f"0x55d0e0a01162  ({library}+{at:#x})"
-    text = f"\tNEW_FUNC[1/3]: {place} (BuildId: {built_id(library)})\n\tNEW_PC: {place}\n"
+    offset, _ = place_of(library, AT)
+    location = f"0x55d0e0a01162  ({library}+{offset:#x})"
+    text = f"\tNEW_FUNC[1/3]: {location} (BuildId: {built_id(library)})\n\tNEW_PC: {location}\n"
     assert (
         len(re.findall(rb": 0x55d0e0a01162 in app::Box::at\(int, long\) \S+s\.cpp:5\n", filtered(text.encode()))) == 2
     )

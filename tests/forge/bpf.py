@@ -26,11 +26,11 @@ class Strings:
         self.data = b"\0"
 
     def add(self, text: str) -> int:
-        at = self.data.find(b"\0" + text.encode() + b"\0") + 1
-        if not at:
-            at = len(self.data)
+        offset = self.data.find(b"\0" + text.encode() + b"\0") + 1
+        if not offset:
+            offset = len(self.data)
             self.data += text.encode() + b"\0"
-        return at
+        return offset
 
 
 def btf(strings: Strings, order: str = "<") -> bytes:

@@ -70,15 +70,15 @@ def build(recipe: Recipe, directory: Path, said: Path | None = None) -> Path:
 
 def gcc(recipe: Recipe, flags: list[str], directory: Path) -> None:
     """Compile and link with gcc: a position-independent program, or with `static` one at a fixed address, alone."""
-    place = ["-no-pie", "-fno-pie", "-static", "-nostdlib", "-DFREESTANDING"]
+    location = ["-no-pie", "-fno-pie", "-static", "-nostdlib", "-DFREESTANDING"]
     if recipe.variant != "static":
-        place = ["-pie", "-fPIE", "-nodefaultlibs"]
+        location = ["-pie", "-fPIE", "-nodefaultlibs"]
     for name in ("plain.c", "shapes.cc", "spin.S"):
-        run("gcc", "-c", *flags, *place, "-fno-exceptions", "-fno-rtti", SOURCES / name, cwd=directory)
+        run("gcc", "-c", *flags, *location, "-fno-exceptions", "-fno-rtti", SOURCES / name, cwd=directory)
     unresolved = "-Wl,--unresolved-symbols=ignore-all"  # __cxa_pure_virtual, never called
     libraries = [] if recipe.variant == "static" else ["-lc"]
     objects = ["plain.o", "shapes.o", "spin.o"]
-    run("gcc", *flags, *place, unresolved, *objects, *libraries, "-o", "program", cwd=directory)
+    run("gcc", *flags, *location, unresolved, *objects, *libraries, "-o", "program", cwd=directory)
 
 
 def zig(target: str, flags: list[str], directory: Path) -> None:

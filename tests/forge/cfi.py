@@ -33,5 +33,5 @@ def beside_code(size: int, program: bytes = b"") -> bytes:
     """Return an .eh_frame for `size` bytes of code; the section follows the code at the next multiple of 8."""
     behind = size + -size % 8
     first = record(bytes(4) + b"\1zR\0\1\x78\x10\1\x1b" + ENTRY_ROW)
-    at = len(first) + 8  # of where the code begins, counted from this field
-    return first + record(struct.pack("<IiI", len(first) + 4, -behind - at, size) + b"\0" + program) + bytes(4)
+    offset = len(first) + 8  # of where the code begins, counted from this field
+    return first + record(struct.pack("<IiI", len(first) + 4, -behind - offset, size) + b"\0" + program) + bytes(4)

@@ -52,10 +52,10 @@ def status(
 
 def files_note(mapped: Sequence[Mapped], bits: int = 64, order: ByteOrder = "little") -> bytes:
     """The NT_FILE note."""
-    named = [one for one in mapped if one.name]
+    named = [each for each in mapped if each.name]
     word = "Q" if bits == 64 else "I"
-    numbers = [len(named), PAGE, *(n for one in named for n in (one.start, one.end, one.offset // PAGE))]
-    names = b"".join(one.name.encode("utf-8", "surrogateescape") + b"\0" for one in named)
+    numbers = [len(named), PAGE, *(n for each in named for n in (each.start, each.end, each.offset // PAGE))]
+    names = b"".join(each.name.encode("utf-8", "surrogateescape") + b"\0" for each in named)
     return note("CORE", NT_FILE, struct.pack(f"{mark(order)}{len(numbers)}{word}", *numbers) + names, order)
 
 
@@ -82,12 +82,12 @@ def core(
         files_note(mapped, bits, order),
         *threads[1:],
     ]
-    loads = [one for one in mapped if one.load]
+    loads = [each for each in mapped if each.load]
     sections = [Section(".notes", b"".join(notes), align=4)]
-    sections += [Section(f"m{i}", one.memory, vaddr=one.start, align=16) for i, one in enumerate(loads)]
+    sections += [Section(f"m{i}", each.memory, vaddr=each.start, align=16) for i, each in enumerate(loads)]
     segments = [Segment(constants.PT_NOTE, 0, of=".notes", align=4)]
     segments += [
-        Segment(constants.PT_LOAD, one.flags, of=f"m{i}", memory_size=one.end - one.start, align=PAGE)
-        for i, one in enumerate(loads)
+        Segment(constants.PT_LOAD, each.flags, of=f"m{i}", memory_size=each.end - each.start, align=PAGE)
+        for i, each in enumerate(loads)
     ]
     return forge(sections, segments, bits=bits, order=order, machine=machine, type=type, section_table=False)

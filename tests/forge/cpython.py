@@ -134,14 +134,14 @@ class CpythonMemory:
     def chain(self, names: str) -> None:
         """Write a chain of frames, innermost first: a letter is a function's name, "|" an entry shim."""
         previous, shim = 0, STACK + 0x7000
-        place = HEAP + 0x4000
+        location = HEAP + 0x4000
         for letter in reversed(names):
             if letter == "|":
                 previous = self.frame(shim, 0, previous, SHIM)
                 shim -= 0x100
             else:
-                previous = self.frame(place, self.code(letter), previous)
-                place += 0x40
+                previous = self.frame(location, self.code(letter), previous)
+                location += 0x40
         self.field(THREAD, "thread_state.current_frame", previous)
 
     @property

@@ -194,9 +194,9 @@ class Debug:
             return str(value).encode() + b"\0"
         if form in (DW_FORM_strp, DW_FORM_line_strp) and isinstance(value, str):
             table = self.strings if form == DW_FORM_strp else self.line_strings
-            at = len(table)
+            offset = len(table)
             table += value.encode() + b"\0"
-            return self.offset(at)
+            return self.offset(offset)
         if isinstance(value, bytes):
             sizes = {DW_FORM_block1: 1, DW_FORM_block2: 2, DW_FORM_block4: 4}
             return (self.number(len(value), sizes[form]) if form in sizes else uleb(len(value))) + value
@@ -255,7 +255,7 @@ class Debug:
         body += uleb(codes[shape])
         for name, form, value in die.attributes:
             if name == DW_AT_sibling and value is None:  # patched when the children are written
-                at = len(body)
+                offset = len(body)
                 body += bytes(FIXED[form])
                 continue
             if isinstance(value, Die) and form in REFERENCES and form != DW_FORM_ref_addr:
@@ -267,14 +267,14 @@ class Debug:
             body += b"\0"
         for name, form, value in die.attributes:
             if name == DW_AT_sibling and value is None:
-                body[at : at + FIXED[form]] = self.number(base + len(body) - start, FIXED[form])
+                body[offset : offset + FIXED[form]] = self.number(base + len(body) - start, FIXED[form])
 
     def range_list(self, *pairs: tuple[int, int]) -> int:
         """A list for .debug_ranges; gives its offset."""
-        at = len(self.ranges)
+        offset = len(self.ranges)
         for start, end in (*pairs, (0, 0)):
             self.ranges += self.number(start, self.address_size) + self.number(end, self.address_size)
-        return at
+        return offset
 
     def contents(self) -> dict[str, bytes]:
         """The sections that have bytes, by their names after .debug_."""

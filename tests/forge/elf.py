@@ -107,13 +107,13 @@ def symbol_tables(
     for symbol in symbols:
         section = indexes[symbol.section] if isinstance(symbol.section, str) else symbol.section
         info = symbol.bind << 4 | symbol.type
-        at = len(names) if symbol.name else 0
+        offset = len(names) if symbol.name else 0
         if symbol.name:
             names += symbol.name.encode("utf-8", "surrogateescape") + b"\0"
         if bits == 64:
-            table += struct.pack(mark(order) + "IBBHQQ", at, info, symbol.other, section, symbol.value, symbol.size)
+            table += struct.pack(mark(order) + "IBBHQQ", offset, info, symbol.other, section, symbol.value, symbol.size)
         else:
-            table += struct.pack(mark(order) + "IIIBBH", at, symbol.value, symbol.size, info, symbol.other, section)
+            table += struct.pack(mark(order) + "IIIBBH", offset, symbol.value, symbol.size, info, symbol.other, section)
     return bytes(table), bytes(names)
 
 
@@ -174,12 +174,12 @@ def forge(
         for index, (section, offset, name) in enumerate(zip(every, offsets, name_at)):
             size = len(section.data) if section.size is None else section.size
             link, info = index_of(section.link), index_of(section.info)
-            at = (offset if section.type else 0) if section.file_offset is None else section.file_offset
+            position = (offset if section.type else 0) if section.file_offset is None else section.file_offset
             if index == 0 and big_counts:
                 size, link, info = len(every), len(every) - 1, len(segments)
             out += struct.pack(
                 head + layout.SECTION[bits],
-                *(name, section.type, section.flags, section.vaddr, at, size),
+                *(name, section.type, section.flags, section.vaddr, position, size),
                 *(link, info, section.align, section.entry_size),
             )
     for index, segment in enumerate(segments):

@@ -26,16 +26,16 @@ class GoReader:
     def text(self, offset: int) -> str:
         if not offset:
             return ""
-        at = self._strings + offset
-        size = int.from_bytes(self._data[at : at + 4], "little")
-        return self._data[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape")
+        position = self._strings + offset
+        size = int.from_bytes(self._data[position : position + 4], "little")
+        return self._data[position + 4 : position + 4 + size].decode("utf-8", "surrogateescape")
 
     def lookup(self, address: int) -> list[tuple[str, str]]:
         """(function, file), innermost first."""
         frames = []
-        for place in range(bisect_right(self.vas, address) - 1, -1, -1):
-            length, depth, function, file, *_ = self.range(place)
-            if self.vas[place] <= address < self.vas[place] + length:
+        for location in range(bisect_right(self.vas, address) - 1, -1, -1):
+            length, depth, function, file, *_ = self.range(location)
+            if self.vas[location] <= address < self.vas[location] + length:
                 frames.append((self.text(function), self.text(file)))
             if depth == 0:
                 break
@@ -43,8 +43,8 @@ class GoReader:
 
     def addresses(self, count: int) -> list[int]:
         """Return about `count` addresses: the first, the last and a middle byte of ranges spread over the archive."""
-        found = []
-        for place in range(0, len(self.vas), 1 + 3 * len(self.vas) // count):
-            vaddr, length = self.vas[place], self.range(place)[0]
-            found += [vaddr, vaddr + length // 2, vaddr + length - 1]
-        return found
+        result = []
+        for location in range(0, len(self.vas), 1 + 3 * len(self.vas) // count):
+            vaddr, length = self.vas[location], self.range(location)[0]
+            result += [vaddr, vaddr + length // 2, vaddr + length - 1]
+        return result

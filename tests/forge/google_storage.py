@@ -70,13 +70,13 @@ class Bucket:
             if source := headers.get("x-goog-copy-source"):
                 body = self.objects[unquote(source).partition("/")[2]].content
             return self.put(key, body, headers)
-        found = self.objects.get(key)
-        if found is None:
+        result = self.objects.get(key)
+        if result is None:
             return Answer(404)
         if method == "DELETE":
             del self.objects[key]
             return Answer(204)
-        return self.got(found, headers)
+        return self.got(result, headers)
 
     def put(self, key: str, content: bytes, headers: dict[str, str]) -> Answer:
         """Store a new object if the current generation (0: no object) is the requested generation."""
@@ -110,13 +110,13 @@ class Bucket:
         parts = self.parts.pop(upload)
         if method == "DELETE":
             return Answer(204)
-        whole = b"".join(parts[int(number)] for number in PART.findall(body.decode()))
-        self.put(key, whole, {})
+        full = b"".join(parts[int(number)] for number in PART.findall(body.decode()))
+        self.put(key, full, {})
         return Answer(200, named("CompleteMultipartUploadResult", tag_element(self.objects[key])))
 
     def listed(self, query: dict[str, list[str]]) -> Answer:
         prefix, delimiter = (query.get(name, [""])[0] for name in ("prefix", "delimiter"))
-        found, folders = [], set()
+        result, folders = [], set()
         for key in sorted(self.objects):
             if not key.startswith(prefix):
                 continue
@@ -124,13 +124,13 @@ class Bucket:
             if cut:
                 folders.add(prefix + head + cut)
             else:
-                found.append(key)
+                result.append(key)
         text = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Generation>{one.generation}</Generation><Size>{len(one.content)}</Size>"
-            f"<LastModified>2026-01-01T00:00:00.000Z</LastModified>{tag_element(one)}</Contents>"
-            for key, one in ((key, self.objects[key]) for key in found)
+            f"<Contents><Key>{escape(key)}</Key><Generation>{each.generation}</Generation><Size>{len(each.content)}</Size>"
+            f"<LastModified>2026-01-01T00:00:00.000Z</LastModified>{tag_element(each)}</Contents>"
+            for key, each in ((key, self.objects[key]) for key in result)
         )
-        text += "".join(f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in sorted(folders))
+        text += "".join(f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in sorted(folders))
         return Answer(200, named("ListBucketResult", f"<IsTruncated>false</IsTruncated>{text}"))
 
 

@@ -126,9 +126,9 @@ def tables(
     def encoded(values: Sequence[tuple[int, int]], size: int, raw: bytes | None = None) -> int:
         if not values and raw is None:
             return 0
-        at = pctab_start + len(pctab)
+        offset = pctab_start + len(pctab)
         pctab.extend(steps(values, size, quantum) if raw is None else raw)
-        return at
+        return offset
 
     bodies = []
     for function in functions:
@@ -136,13 +136,13 @@ def tables(
         if function.nodes:
             tree = len(trees) if version.relative else TREES + len(trees)
             for node in function.nodes:
-                at = names.known[node.name]
+                offset = names.known[node.name]
                 if shape.parent_width == 0:
-                    trees += struct.pack(head + "B3xIII", 0, at, node.pc, node.start)
+                    trees += struct.pack(head + "B3xIII", 0, offset, node.pc, node.start)
                 elif shape.size == 20:
-                    trees += struct.pack(head + "hBxiIII", node.parent, 0, node.file, node.line, at, node.pc)
+                    trees += struct.pack(head + "hBxiIII", node.parent, 0, node.file, node.line, offset, node.pc)
                 else:
-                    trees += struct.pack(head + "iiII", node.parent, node.file, node.line, at)
+                    trees += struct.pack(head + "iiII", node.parent, node.file, node.line, offset)
         pcdata = [0] * (shape.pcdata + 1)
         pcdata[shape.pcdata] = encoded(function.inlined, function.size)
         body = struct.pack(head + "III", names.known[function.name], 0, 0)
@@ -185,11 +185,11 @@ def tables(
         functab += struct.pack(head + "I", records_at + len(records))
         return start + functab + name_bytes + bytes(pctab) + bytes(records) + units, bytes(trees)
     parts = [name_bytes, align(units, pointer), text_bytes, align(bytes(pctab), pointer)]
-    at, offsets = header_size, []
+    offset, offsets = header_size, []
     for part in parts:
-        offsets.append(at)
-        at += len(part)
-    words = [len(functions), len(files)] + ([header_text] if version.relative else []) + offsets + [at]
+        offsets.append(offset)
+        offset += len(part)
+    words = [len(functions), len(files)] + ([header_text] if version.relative else []) + offsets + [offset]
     start += struct.pack(f"{head}{len(words)}{word}", *words)
     return start + b"".join(parts) + functab + bytes(records), bytes(trees)
 
@@ -229,8 +229,8 @@ def program(
     if since in GOFUNC:
         head = struct.unpack_from(f"{mark(order)}8{'I' if pointer == 4 else 'Q'}", table, 8)
         words[0], words[17] = TABLE, head[0] + 1
-        for index, at in zip((1, 4, 7, 10, 13), head[3:]):
-            words[index] = TABLE + at
+        for index, offset in zip((1, 4, 7, 10, 13), head[3:]):
+            words[index] = TABLE + offset
         words[20:24] = module_text, module_text + last, module_text, module_text + code
         word = GOFUNC[since][0] if gofunc_word is None else gofunc_word
         words[word] = TREES
@@ -241,18 +241,18 @@ def program(
     if cut is not None:
         table = table[:cut]
     relocations: list[int] = []
-    known = ((TEXT, code), (TABLE, len(table)), (TREES, len(trees)))
+    expected = ((TEXT, code), (TABLE, len(table)), (TREES, len(trees)))
 
     def placed(data: bytes, vaddr: int) -> bytes:
         """The data, its addresses taken out and made relocations."""
         if not relocated:
             return data
         out, code_word = bytearray(data), mark(order) + ("I" if pointer == 4 else "Q")
-        for at in range(0, len(data) - pointer + 1, pointer):
-            value = struct.unpack_from(code_word, data, at)[0]
-            if any(start <= value <= start + size for start, size in known):
-                struct.pack_into(code_word, out, at, 0)
-                relocations.extend((vaddr + at, 8, value))
+        for offset in range(0, len(data) - pointer + 1, pointer):
+            value = struct.unpack_from(code_word, data, offset)[0]
+            if any(start <= value <= start + size for start, size in expected):
+                struct.pack_into(code_word, out, offset, 0)
+                relocations.extend((vaddr + offset, 8, value))
         return bytes(out)
 
     table = placed(table, TABLE)

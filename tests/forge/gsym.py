@@ -104,7 +104,7 @@ class Gsym:
             infos += self.info(function)
         code = {1: "B", 2: "H", 4: "I", 8: "Q"}[self.width]
         count = len(self.functions)
-        addresses = struct.pack(f"{self.sign}{count}{code}", *(one.vaddr - self.base for one in self.functions))
+        addresses = struct.pack(f"{self.sign}{count}{code}", *(each.vaddr - self.base for each in self.functions))
         files = struct.pack(self.sign + "I", len(self.files) + 1) + 2 * self.name("")
         files += b"".join(self.name(folder) + self.name(name) for folder, name in self.files)
         return addresses, offsets, infos, files

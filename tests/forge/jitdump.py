@@ -40,9 +40,11 @@ class Dump:
         rows = list(rows)
         body = struct.pack(self.order + "QQ", address, len(rows))
         before = ""
-        for at, line, file in rows:
+        for offset, line, file in rows:
             body += (
-                struct.pack(self.order + "QII", at, line, 0) + (b"\xff" if file == before else file.encode()) + b"\0"
+                struct.pack(self.order + "QII", offset, line, 0)
+                + (b"\xff" if file == before else file.encode())
+                + b"\0"
             )
             before = file
         return self.record(2, 0, body)

@@ -48,7 +48,7 @@ class Forged:
         vas = b"".join(struct.pack("<" + codes[self.va_width], row[0]) for row in self.rows)
         fields = b"".join(struct.pack("<8" + codes[self.width], *row[1:]) for row in self.rows)
         entries = b"".join(struct.pack("<2" + codes[self.line_width], *entry) for entry in self.lines)
-        header, at = bytearray(b".dia" + struct.pack("<I", 1)), 0x80
+        header, offset = bytearray(b".dia" + struct.pack("<I", 1)), 0x80
         for width, count, body in (
             (self.va_width, len(self.rows), vas),
             (self.width, len(self.rows), fields),
@@ -57,7 +57,7 @@ class Forged:
         ):
             if width is not None:
                 header += struct.pack("<Q", width)
-            header += struct.pack("<QQII", count, at, crc32c.crc32c(body), 0)
-            at += len(body)
+            header += struct.pack("<QQII", count, offset, crc32c.crc32c(body), 0)
+            offset += len(body)
         assert len(header) == 0x80
         return bytes(header) + vas + fields + self.strings + entries + self.tail

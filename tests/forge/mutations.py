@@ -11,25 +11,27 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
     for _ in range(dice.randint(1, 8)):
         if not out:
             return dice.randbytes(dice.randint(0, 64))
-        at = dice.randrange(len(out))
+        offset = dice.randrange(len(out))
         match dice.randrange(8):
             case 0:
-                out[at] ^= 1 << dice.randrange(8)
+                out[offset] ^= 1 << dice.randrange(8)
             case 1:
-                out[at] = dice.randrange(256)
+                out[offset] = dice.randrange(256)
             case 2:
                 size = dice.choice((1, 2, 4, 8))
                 value = dice.choice((0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, (1 << 63), (1 << 64) - 1))
-                out[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, dice.choice(("little", "big")))
+                out[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(
+                    size, dice.choice(("little", "big"))
+                )
             case 3:
-                del out[at : at + dice.randint(1, 16)]
+                del out[offset : offset + dice.randint(1, 16)]
             case 4:
-                out[at:at] = out[at : at + dice.randint(1, 32)]
+                out[offset:offset] = out[offset : offset + dice.randint(1, 32)]
             case 5:
-                out[at:at] = dice.randbytes(dice.randint(1, 8))
+                out[offset:offset] = dice.randbytes(dice.randint(1, 8))
             case 6:
-                del out[at:]
+                del out[offset:]
             case _:
                 other = dice.randrange(len(out))
-                out[at : at + 8] = out[other : other + 8]
+                out[offset : offset + 8] = out[other : other + 8]
     return bytes(out)

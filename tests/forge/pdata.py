@@ -33,7 +33,7 @@ def info(
 
 def x64(functions: Sequence[tuple[int, int, int]], xdata: bytes, text: bytes = b"", *, codeview: bytes = b"") -> bytes:
     """A PE file of x64: functions by start, end, and offset of their information in .xdata; perhaps with a GUID."""
-    rows = [struct.pack("<III", TEXT + start, TEXT + end, XDATA + at) for start, end, at in functions]
+    rows = [struct.pack("<III", TEXT + start, TEXT + end, XDATA + offset) for start, end, offset in functions]
     return _file(rows, xdata, text, 0x8664, codeview)
 
 

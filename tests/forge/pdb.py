@@ -111,7 +111,7 @@ def lines(
     columns: Sequence[int] = (),
 ) -> bytes:  # fmt: skip
     """A line program: rows are (offset, line), of the file whose checksum is at `file`."""
-    body = b"".join(struct.pack("<II", at, line | 1 << 31) for at, line in rows)
+    body = b"".join(struct.pack("<II", position, line | 1 << 31) for position, line in rows)
     body += b"".join(struct.pack("<HH", column, 0) for column in columns)
     head = struct.pack("<IHHI", offset, section, 1 if columns else 0, size)
     return subsection(LINES, head + struct.pack("<III", file, len(rows), 12 + len(body)) + body)
@@ -281,7 +281,7 @@ def msf(streams: Sequence[bytes], block_size: int = 512, *, scattered: bool = Fa
         return numbers
 
     places = [add(stream) for stream in streams]
-    words = [len(streams), *map(len, streams), *(number for place in places for number in place)]
+    words = [len(streams), *map(len, streams), *(number for location in places for number in location)]
     directory = struct.pack(f"<{len(words)}I", *words)
     listed = add(directory)
     block_map = len(blocks)

@@ -97,8 +97,8 @@ def forge(
     struct.pack_into("<II", optional, layout.IMAGE_SIZE, (len(sections) + 1) * PAGE, PAGE)
     first = layout.DIRECTORIES[layout.PE32_PLUS if wide else layout.PE32]
     struct.pack_into("<I", optional, first - 4, 16)
-    for index, place in (directories or {}).items():
-        struct.pack_into("<II", optional, first + 8 * index, *place)
+    for index, location in (directories or {}).items():
+        struct.pack_into("<II", optional, first + 8 * index, *location)
     head = bytearray(b"MZ".ljust(0x80, b"\0"))
     struct.pack_into("<I", head, layout.HEADER_OFFSET, len(head))
     coff = struct.pack(layout.COFF, machine, len(sections), 0x5F000000, PAGE + len(body), count, len(optional), 0x22)
@@ -132,12 +132,12 @@ def forge_object(
     form = "<8sIiHBB" if big else layout.SYMBOL
     entries = [
         struct.pack(
-            form, short(one.name, lambda offset: struct.pack("<II", 0, offset)), one.value, one.section, one.type,
-            one.storage, one.auxiliary,
-        ) + bytes((20 if big else 18) * one.auxiliary)
-        for one in symbols
+            form, short(each.name, lambda offset: struct.pack("<II", 0, offset)), each.value, each.section, each.type,
+            each.storage, each.auxiliary,
+        ) + bytes((20 if big else 18) * each.auxiliary)
+        for each in symbols
     ]  # fmt: skip
-    count = len(symbols) + sum(one.auxiliary for one in symbols)
+    count = len(symbols) + sum(each.auxiliary for each in symbols)
     struct.pack_into("<I", strings, 0, len(strings))
     if big:
         table_of = (len(sections), start + len(body), count)

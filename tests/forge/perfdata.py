@@ -71,8 +71,8 @@ class Forge:
     ) -> bytes:  # fmt: skip
         about = bytes(24)
         if build_id:
-            whole = bytes.fromhex(build_id)
-            about = bytes([len(whole), 0, 0, 0]) + whole.ljust(20, b"\0")
+            full = bytes.fromhex(build_id)
+            about = bytes([len(full), 0, 0, 0]) + full.ljust(20, b"\0")
             misc |= constants.MAP_HAS_BUILD_ID
         body = self.pack("IIQQQ", pid, pid, start, size, offset) + about + self.pack("II", prot, 2)
         name = path.encode() + b"\0"
@@ -104,7 +104,7 @@ class Forge:
     ) -> bytes:  # fmt: skip
         """A sample; `tail` are the bytes of the fields after the call chain."""
         kind, out = self.kind, b""
-        first = next((one for one in chain if one < (1 << 64) - 4096), 0) if ip is None else ip
+        first = next((each for each in chain if each < (1 << 64) - 4096), 0) if ip is None else ip
         fields = (
             (constants.HAS_IDENTIFIER, "Q", (id,)), (constants.HAS_IP, "Q", (first,)),
             (constants.HAS_TID, "II", (pid, tid)),
@@ -131,12 +131,12 @@ class Forge:
         """The file form: header, ids, attributes, data, features."""
         events = events or [(self.attribute(), [1])]
         data = records if isinstance(records, bytes) else b"".join(records)
-        ids = b"".join(self.pack(f"{len(one)}Q", *one) for _, one in events)
+        ids = b"".join(self.pack(f"{len(each)}Q", *each) for _, each in events)
         table = b""
-        at = FILE_SIZE
+        offset = FILE_SIZE
         for attribute, own in events:
-            table += attribute + self.pack("QQ", at, 8 * len(own))
-            at += 8 * len(own)
+            table += attribute + self.pack("QQ", offset, 8 * len(own))
+            offset += 8 * len(own)
         start = FILE_SIZE + len(ids) + len(table)
         size = len(data) if data_size is None else data_size
         words = [0] * (FEATURE_BITS // 64)
@@ -147,11 +147,11 @@ class Forge:
         head = magic + self.pack("QQQQQQQQ", FILE_SIZE, entry, FILE_SIZE + len(ids), len(table), start, size, 0, 0)
         head += self.pack("4Q", *words)
         sections = sorted((features or {}).items())
-        at = start + len(data) + 16 * len(sections)
+        offset = start + len(data) + 16 * len(sections)
         rows = b""
         for _, body in sections:
-            rows += self.pack("QQ", at, len(body))
-            at += len(body)
+            rows += self.pack("QQ", offset, len(body))
+            offset += len(body)
         return head + ids + table + data + rows + b"".join(body for _, body in sections)
 
     def pipe(
@@ -170,17 +170,17 @@ class Forge:
 
     def text(self, value: str) -> bytes:
         """A string of a feature."""
-        whole = value.encode() + b"\0"
-        whole += bytes(-len(whole) % 64)
-        return self.pack("I", len(whole)) + whole
+        full = value.encode() + b"\0"
+        full += bytes(-len(full) % 64)
+        return self.pack("I", len(full)) + full
 
     def build_ids(self, rows: Iterable[tuple[str, str]]) -> bytes:
         """The build-id feature: names and ids."""
         out = b""
         for name, build_id in rows:
-            whole = bytes.fromhex(build_id)
+            full = bytes.fromhex(build_id)
             text = name.encode() + b"\0"
             text += bytes(-len(text) % 64)
-            body = self.pack("i", -1) + whole.ljust(20, b"\0") + bytes([len(whole), 0, 0, 0]) + text
+            body = self.pack("i", -1) + full.ljust(20, b"\0") + bytes([len(full), 0, 0, 0]) + text
             out += self.pack("IHH", 0, 0x8002, 8 + len(body)) + body
         return out

@@ -6,7 +6,7 @@ from whence.samples import wire
 
 
 def strings(*texts: str) -> bytes:
-    return b"".join(wire.text(6, one) for one in texts)
+    return b"".join(wire.text(6, each) for each in texts)
 
 
 def sample_type(kind: int = 1, unit: int = 2) -> bytes:
@@ -15,7 +15,7 @@ def sample_type(kind: int = 1, unit: int = 2) -> bytes:
 
 def mapping(number: int, start: int, limit: int, offset: int = 0, path: int = 0, build_id: int = 0) -> bytes:
     fields = (number, start, limit, offset, path, build_id)
-    return wire.payload(3, b"".join(wire.number(at + 1, value) for at, value in enumerate(fields)))
+    return wire.payload(3, b"".join(wire.number(index + 1, value) for index, value in enumerate(fields)))
 
 
 def location(number: int, mapping_id: int, address: int, *lines: tuple[int, int], extra: bytes = b"") -> bytes:
@@ -27,15 +27,15 @@ def location(number: int, mapping_id: int, address: int, *lines: tuple[int, int]
 
 def function(number: int, name: int, file: int = 0, start_line: int = 0) -> bytes:
     fields = (number, name, name, file, start_line)
-    return wire.payload(5, b"".join(wire.number(at + 1, value) for at, value in enumerate(fields)))
+    return wire.payload(5, b"".join(wire.number(index + 1, value) for index, value in enumerate(fields)))
 
 
 def sample(stack: list[int], values: list[int], *labels: tuple[int, int, int], packed: bool = True) -> bytes:
     if packed:
         body = wire.packed(1, stack) + wire.packed(2, values)
     else:
-        body = b"".join(wire.varint(1 << 3) + wire.varint(one) for one in stack)
-        body += b"".join(wire.varint(2 << 3) + wire.varint(one) for one in values)
+        body = b"".join(wire.varint(1 << 3) + wire.varint(each) for each in stack)
+        body += b"".join(wire.varint(2 << 3) + wire.varint(each) for each in values)
     for key, text, number in labels:
         body += wire.payload(3, wire.number(1, key) + wire.number(2, text) + wire.number(3, number))
     return wire.payload(2, body)

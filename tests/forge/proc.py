@@ -40,8 +40,8 @@ def stat_text(start_time: int = 100, places: Sequence[int] = (1, 2, 3, 4), name:
     """A /proc/PID/stat with its start time and the places of code, stack and heap."""
     fields = ["0"] * 52
     fields[0], fields[1], fields[2], fields[21] = "7", f"({name})", "S", str(start_time)
-    for field, place in zip((26, 27, 28, 47), places, strict=True):
-        fields[field - 1] = str(place)
+    for field, location in zip((26, 27, 28, 47), places, strict=True):
+        fields[field - 1] = str(location)
     return " ".join(fields)
 
 

@@ -63,17 +63,17 @@ def table(names: Names, ranges: list[R]) -> Ranges:
 def listed(ranges: Ranges) -> list[R]:
     """A table as values."""
     text = ranges.strings.text
-    found = []
+    result = []
     for i in range(len(ranges)):
         rows = range(ranges.line_index[i], ranges.line_index[i] + ranges.line_count[i])
-        found.append(
+        result.append(
             R(
                 ranges.vaddr[i], ranges.length[i], ranges.depth[i], text(ranges.function[i]), text(ranges.file[i]),
                 tuple((ranges.line_offset[k], ranges.line_number[k]) for k in rows),
                 text(ranges.call_file[i]), ranges.call_line[i], ranges.source[i],
             )
         )  # fmt: skip
-    return found
+    return result
 
 
 def line_at(r: R, address: int) -> int:

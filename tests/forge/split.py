@@ -22,9 +22,9 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> De
     more = [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0), (d.DW_AT_comp_dir, d.DW_FORM_string, "/src")] if lines else []
     debug.addr += bytes(8)
     for n, number in enumerate(ids):
-        at = 0x1000 * (n + 1)
+        offset = 0x1000 * (n + 1)
         base = len(debug.addr)
-        for address in (at, at + 0x10, at + 0x100):
+        for address in (offset, offset + 0x10, offset + 0x100):
             debug.addr += debug.number(address, 8)
         if version == 5:
             root = [
@@ -39,7 +39,7 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> De
             root = [
                 (d.DW_AT_GNU_dwo_name, d.DW_FORM_strp, f"{n}.dwo"), (d.DW_AT_GNU_dwo_id, d.DW_FORM_data8, number),
                 (d.DW_AT_GNU_addr_base, d.DW_FORM_sec_offset, base),
-                (d.DW_AT_GNU_ranges_base, d.DW_FORM_sec_offset, lists), (d.DW_AT_low_pc, d.DW_FORM_addr, at),
+                (d.DW_AT_GNU_ranges_base, d.DW_FORM_sec_offset, lists), (d.DW_AT_low_pc, d.DW_FORM_addr, offset),
             ]  # fmt: skip
             debug.unit(Die(d.DW_TAG_compile_unit, root + more))
     return debug
@@ -104,8 +104,8 @@ def package(version: int) -> tuple[Debug, bytes]:
     slots = [0] * 4
     places = [0] * 4
     for row, (number, _) in enumerate(shares):
-        at = next(slot for slot in range(4) if not slots[slot])
-        slots[at], places[at] = number, row + 1
+        offset = next(slot for slot in range(4) if not slots[slot])
+        slots[offset], places[offset] = number, row + 1
     index = head + struct.pack("<4Q4I", *slots, *places) + struct.pack(f"<{len(kinds)}I", *kinds)
     for _, begin in shares:
         index += struct.pack(f"<{len(kinds)}I", *begin[: len(kinds)])

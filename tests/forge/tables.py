@@ -60,7 +60,7 @@ def table(names: Iterable[str], rows: int = ROWS, *, stacks: bool = False) -> pa
     vaddrs = [INNER_VADDR, 0x40, OUTER_VADDR, None, 5][:rows]
     addresses: Any = pa.array(vaddrs, pa.uint64())
     if stacks:
-        addresses = pa.array([[one, OUTER_VADDR] for one in vaddrs], pa.list_(pa.uint64()))
+        addresses = pa.array([[each, OUTER_VADDR] for each in vaddrs], pa.list_(pa.uint64()))
     given = {name: COLUMNS[name].slice(0, rows) for name in names}
     return pa.table({"build_id": ids, "address": addresses, **given})
 
@@ -121,30 +121,30 @@ def seeds(kind: str) -> list[bytes]:
     """Return small tables of a kind: arrow, parquet, csv, json."""
     names = list(COLUMNS)
     thirds = [names[start::3] for start in range(3)]
-    nested = [one for one in IN_PARQUET if pa.types.is_nested(COLUMNS[one].type)]
+    nested = [each for each in IN_PARQUET if pa.types.is_nested(COLUMNS[each].type)]
     match kind:
         case "arrow":
             single = [arrow_stream(table([name], stacks=number % 2 == 0)) for number, name in enumerate(names)]
-            whole = [arrow_stream(table(part), emit_dictionary_deltas=True) for part in thirds]
+            full = [arrow_stream(table(part), emit_dictionary_deltas=True) for part in thirds]
             files = [arrow_file(table(part), compression=codec) for part in thirds for codec in (None, "lz4", "zstd")]
-            return [*single, *whole, *files, growing_dictionaries()]
+            return [*single, *full, *files, growing_dictionaries()]
         case "parquet":
-            found = [parquet_file(table([name], stacks=number % 2 == 0)) for number, name in enumerate(IN_PARQUET)]
+            result = [parquet_file(table([name], stacks=number % 2 == 0)) for number, name in enumerate(IN_PARQUET)]
             some = [name for name in IN_PARQUET if name not in nested]
             for options in (
                 {"use_dictionary": False}, {"data_page_version": "2.0"}, {"compression": "zstd"},
                 {"compression": "snappy"}, {"store_schema": False}, {"write_page_index": True}, {"version": "1.0"},
             ):  # fmt: skip
-                found += [parquet_file(table(part), **options) for part in (some[::4], nested)]
+                result += [parquet_file(table(part), **options) for part in (some[::4], nested)]
             for encoding, name in (
                 ("DELTA_BYTE_ARRAY", "string"), ("DELTA_LENGTH_BYTE_ARRAY", "string"), ("DELTA_BINARY_PACKED", "int32"),
                 ("BYTE_STREAM_SPLIT", "double"), ("DELTA_BYTE_ARRAY", "fixed"),
             ):  # fmt: skip
-                found.append(parquet_file(table([name]), use_dictionary=False, column_encoding={name: encoding}))
-            return found
+                result.append(parquet_file(table([name]), use_dictionary=False, column_encoding={name: encoding}))
+            return result
         case "csv":
             flat = [name for name in names if not pa.types.is_nested(COLUMNS[name].type)]
             left_out = ("binary", "large_binary", "binary_view", "fixed", "bytes", "wide", "string_view")
-            return [csv_file(table(one for one in flat[start::3] if one not in left_out)) for start in range(3)]
+            return [csv_file(table(each for each in flat[start::3] if each not in left_out)) for start in range(3)]
         case _:
             return [JSON_LINES, JSON_STACKS]

@@ -67,7 +67,7 @@ class Process:
     def fde(self, address: int) -> tuple[Fde, int] | None:
         if address in self.broken:
             raise DwarfError(".eh_frame", 0, "nonsense")
-        return next(((one, 0) for one in self.fdes if one.start <= address < one.end), None)
+        return next(((each, 0) for each in self.fdes if each.start <= address < each.end), None)
 
     def words(self, at: int, *values: int) -> None:
         struct.pack_into(f"<{len(values)}Q", self.stack, at - STACK, *values)

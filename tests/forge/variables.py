@@ -136,12 +136,12 @@ def variables_of(
     )
     frames = tuple(StackFrame(pc, STACK, FoundBy.CFI, exact=index == 0) for index, pc in enumerate(pcs))
     states = [FrameState(values, STACK + 0x90) for _ in pcs]
-    found = process.of(Unwound(frames, End.COMPLETE), states)
-    return [one for functions in found for variables in functions for one in variables]
+    result = process.of(Unwound(frames, End.COMPLETE), states)
+    return [each for functions in result for variables in functions for each in variables]
 
 
 def texts(
     data: bytes, memory: Mapping[int, bytes] | None = None, registers: Mapping[int, int] | None = None
 ) -> dict[str, str]:
     """The values of the variables by name."""
-    return {one.name: str(one.value) for one in variables_of(data, memory, registers)}
+    return {each.name: str(each.value) for each in variables_of(data, memory, registers)}

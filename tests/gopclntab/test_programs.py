@@ -138,10 +138,10 @@ def plain(name: str) -> str:
 
 def compare_with_addr2line(chain: Callable[[int], Chain], vaddrs: list[int], answers: list[str]) -> None:
     """addr2line gives the outermost function and the innermost line, a pair of lines each; -1 for an unknown line."""
-    for vaddr, function, place in zip(vaddrs, answers[::2], answers[1::2]):
+    for vaddr, function, location in zip(vaddrs, answers[::2], answers[1::2]):
         frames = chain(vaddr)
         ours = plain(frames[-1][0]), f"{frames[0][1]}:{frames[0][2] or -1}"
-        assert ours == (plain(function).removesuffix(".abi0"), place), hex(vaddr)
+        assert ours == (plain(function).removesuffix(".abi0"), location), hex(vaddr)
 
 
 def test_every_function_and_inlined_call_of_the_go_command_is_where_addr2line_has_it(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def disassembled(objdump: Path, program: Path) -> Iterator[tuple[int, str, str, 
     for text in run.stdout.splitlines():
         if text.startswith("TEXT "):
             function = text[5:].rpartition("(SB) ")[0]
-        elif found := INSTRUCTION.match(text):
-            yield int(found[3], 16), function, found[1], int(found[2])
+        elif result := INSTRUCTION.match(text):
+            yield int(result[3], 16), function, result[1], int(result[2])
 
 
 def compare_with_objdump(objdump: Path, program: Path) -> int:

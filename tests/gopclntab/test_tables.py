@@ -89,10 +89,10 @@ def test_functions_lines_and_inlined_calls_come_out_of_every_layout(since: str, 
 @pytest.mark.parametrize("since", SINCE)
 def test_near_a_vaddr_only_the_functions_that_hold_it_are_laid_and_say_the_same(since: str) -> None:
     table = found(program(sample(since), FILES, since=since))
-    whole = chains(table.ranges(StringSpace()))
+    full = chains(table.ranges(StringSpace()))
     for near in ([TEXT + 15], [TEXT + 48], [TEXT + 64, TEXT + 7, TEXT + 8], [TEXT + 40], [TEXT - 1, TEXT + 72], []):
         some = table.ranges(StringSpace(), near=near)
-        assert [chains(some)(vaddr) for vaddr in near] == [whole(vaddr) for vaddr in near]
+        assert [chains(some)(vaddr) for vaddr in near] == [full(vaddr) for vaddr in near]
     assert set(table.ranges(StringSpace(), near=[TEXT + 50]).vaddr) == {TEXT + 48}
     assert not len(table.ranges(StringSpace(), near=[TEXT - 1]))
 
@@ -178,7 +178,7 @@ def test_addresses_that_only_relocations_hold_are_read_from_them(since: str, ord
     moved = program(sample(since), FILES, since=since, order=order, header_text=0, relocated=True)
     assert plain != moved
     chain, other = chains(ranges_of(plain)), chains(ranges_of(moved))
-    assert [chain(TEXT + at) for at in range(80)] == [other(TEXT + at) for at in range(80)]
+    assert [chain(TEXT + index) for index in range(80)] == [other(TEXT + index) for index in range(80)]
     assert len(other(TEXT + 12)) == 3
 
 
@@ -210,10 +210,10 @@ def test_a_text_base_outside_the_executable_bytes_is_refused() -> None:
 
 def test_a_text_base_that_the_symbols_contradict_is_refused() -> None:
     functions = [Function(f"main.f{i}", 8 + 16 * (i % 3)) for i in range(8)] + [Function("main.last", 64)]
-    at, symbols = TEXT, []
+    offset, symbols = TEXT, []
     for function in functions:
-        symbols.append(forge_elf.Symbol(function.name, at + 4, function.size))
-        at += function.size
+        symbols.append(forge_elf.Symbol(function.name, offset + 4, function.size))
+        offset += function.size
     with pytest.raises(GopclntabError, match="functions start at a symbol"):
         found(program(functions, FILES, module=False, symbols=symbols))
 
@@ -308,9 +308,9 @@ def test_every_cut_of_a_table_gives_an_error_or_an_answer(since: str) -> None:
 @pytest.mark.parametrize("since", SINCE)
 def test_every_flipped_byte_of_a_table_gives_an_error_or_an_answer(since: str) -> None:
     table = bytes(ElfFile.from_bytes(program(sample(since), FILES, since=since)).content(".gopclntab"))
-    for at in range(len(table)):
+    for index in range(len(table)):
         for mask in (0x01, 0x80, 0xFF):
-            data = program(sample(since), FILES, since=since, edit=(at, bytes([table[at] ^ mask])))
+            data = program(sample(since), FILES, since=since, edit=(index, bytes([table[index] ^ mask])))
             survives(ranges_of, data, refused=GopclntabError)
 
 

@@ -69,14 +69,16 @@ def test_columns_are_the_events_that_a_loop_over_them_finds(
 
 
 def test_columns_of_a_range_of_batches(everything: Path) -> None:
-    whole = gotrace.columns(everything)
+    full = gotrace.columns(everything)
     some = gotrace.columns(everything, batches=range(2, 5))
     assert 1 <= len(some.batch_row) <= 3
     count, rows = len(some.batch_row), len(some)
-    assert 0 < rows < len(whole)
+    assert 0 < rows < len(full)
     events = list(zip(some.thread, some.time, some.type, strict=True))
-    all_events = list(zip(whole.thread, whole.time, whole.type, strict=True))
-    starts = [row for at, row in enumerate(whole.batch_row) if whole.batch_thread[at : at + count] == some.batch_thread]
+    all_events = list(zip(full.thread, full.time, full.type, strict=True))
+    starts = [
+        row for index, row in enumerate(full.batch_row) if full.batch_thread[index : index + count] == some.batch_thread
+    ]
     assert any(all_events[row : row + rows] == events for row in starts)
 
 
@@ -140,7 +142,7 @@ def test_the_dictionary_of_event_names_is_unique_as_pandas_requires(everything: 
     dictionary = table["event"].chunk(0).dictionary.to_pylist()
     assert len(set(dictionary)) == len(dictionary)
     names = {spec.type: name for name, spec in columns.version.specs.by_name.items()}
-    assert table["event"].to_pylist() == [names[one] for one in columns.type]
+    assert table["event"].to_pylist() == [names[each] for each in columns.type]
     pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
     frame = table.to_pandas()
     assert frame["event"].astype(str).tolist() == table["event"].to_pylist()
@@ -159,13 +161,13 @@ def test_blocks_stream_by_generation_with_their_tables(everything: Path) -> None
 
 
 def test_info_counts_what_a_loop_counts(everything: Path) -> None:
-    found = info(everything)
+    result = info(everything)
     events = list(gotrace.Reader(everything))
-    assert found.events == Counter(event.name for event in events)
-    assert found.size == everything.stat().st_size
-    assert len(found.generations) >= 2
-    assert found.goroutines >= {event["g"] for event in events if event.name == "GoStart"}
-    assert 1.3 < found.seconds < 10
+    assert result.events == Counter(event.name for event in events)
+    assert result.size == everything.stat().st_size
+    assert len(result.generations) >= 2
+    assert result.goroutines >= {event["g"] for event in events if event.name == "GoStart"}
+    assert 1.3 < result.seconds < 10
 
 
 def test_a_real_trace_verifies(everything: Path) -> None:
@@ -173,7 +175,7 @@ def test_a_real_trace_verifies(everything: Path) -> None:
 
 
 def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: Path) -> None:
-    whole = go.parsed(everything).stdout.count(b"\n")
+    full = go.parsed(everything).stdout.count(b"\n")
     out = tmp_path / "out.trace"
     for wanted in (
         Filter(generations=frozenset([2]), events=frozenset(["UserRegionBegin", "GCBegin"])),
@@ -183,7 +185,7 @@ def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: 
             filter_trace(everything, file, wanted)
         parsed = go.parsed(out)
         assert parsed.returncode == 0, parsed.stderr
-        assert 0 < parsed.stdout.count(b"\n") < whole
+        assert 0 < parsed.stdout.count(b"\n") < full
         assert verify(out) == []
         if wanted.events:
             assert b"RegionBegin" in parsed.stdout
@@ -399,8 +401,8 @@ def test_meaningless_options_are_wrong_use(words: list[str], everything: Path) -
 
 def test_times_beyond_all_clocks_are_before_or_after_everything(everything: Path) -> None:
     for wanted in (Filter(until=math.inf), Filter(until=1e300), Filter(since=-1e300)):
-        whole = io.BytesIO()
-        assert filter_trace(everything, whole, wanted).dropped == 0
+        full = io.BytesIO()
+        assert filter_trace(everything, full, wanted).dropped == 0
         assert sum(len(block.keep) for block in FilteredBlocks(everything, wanted)) == len(gotrace.columns(everything))
     assert sum(len(block.keep) for block in FilteredBlocks(everything, Filter(since=math.inf))) == 0
     with pytest.raises(ValueError, match="number of seconds"):

@@ -13,8 +13,8 @@ INNER_VADDR, OUTER_VADDR = 0x1048, 0x1004  # of ONE: in an inlined call, and out
 
 def small_archives(folder: Path) -> Path:
     """Archives of ONE (a function with an inlined call) and OTHER (a function) in the folder, which is returned."""
-    one = lidia.Builder(build_id=ONE)
-    one.extend(
+    item = lidia.Builder(build_id=ONE)
+    item.extend(
         [
             Range(0x1000, 0x100, "_ZN3app5outerEv", "/src/app.cpp", line_table=[(0, 10), (0x20, 12)]),
             Range(0x1040, 0x20, "inner", "/src/inner.h", "/src/app.cpp", 11, depth=1, line_table=[(0, 3)]),
@@ -22,6 +22,6 @@ def small_archives(folder: Path) -> Path:
     )
     other = lidia.Builder(build_id=OTHER)
     other.extend([Range(0x40, 8, "other", "o.c", line_table=[(0, 1)])])
-    for build_id, builder in ((ONE, one), (OTHER, other)):
+    for build_id, builder in ((ONE, item), (OTHER, other)):
         (folder / f"{build_id}.lidia").write_bytes(builder.to_bytes())
     return folder

@@ -41,10 +41,10 @@ sys.exit(main())
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    result = shutil.which(name)
+    if result is None:
         pytest.skip(f"{name} is not on this machine")
-    return found
+    return result
 
 
 @functools.cache
@@ -53,10 +53,10 @@ def link(name: str) -> Path:
     launcher = folder() / "whence-launcher"
     launcher.write_text(LAUNCHER.format(python=sys.executable))
     launcher.chmod(0o755)
-    place = folder() / f"bin-{name}" / name
-    place.parent.mkdir()
-    place.symlink_to(launcher)
-    return place
+    location = folder() / f"bin-{name}" / name
+    location.parent.mkdir()
+    location.symlink_to(launcher)
+    return location
 
 
 def ask(name: str, *words: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> str:
@@ -87,7 +87,9 @@ def symbol(path: Path, name: str) -> tuple[int, int]:
     """Start and size of a symbol."""
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab")
-        return next((symbols.value[at], symbols.size[at]) for at in range(len(symbols)) if symbols.name(at) == name)
+        return next(
+            (symbols.value[index], symbols.size[index]) for index in range(len(symbols)) if symbols.name(index) == name
+        )
 
 
 def addresses(path: Path) -> list[int]:

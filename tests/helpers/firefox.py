@@ -56,11 +56,11 @@ def stacks_of(document: dict[str, Any], thread: int = 0) -> list[list[str]]:
     )  # fmt: skip
     for table in (stacks, frames, functions, shared["resourceTable"], shared["sources"], shared["nativeSymbols"]):
         assert all(len(column) == table["length"] for column in table.values() if isinstance(column, list))
-    assert all(above is None or 0 <= above < at for at, above in enumerate(stacks["prefix"]))
-    assert all(one is None or 0 <= one < shared["sources"]["length"] for one in functions["source"])
-    assert all(-1 <= one < shared["resourceTable"]["length"] for one in functions["resource"])
-    assert all(one is None or 0 <= one < len(document["libs"]) for one in shared["resourceTable"]["lib"])
-    assert all(0 <= one < len(document["meta"]["categories"]) for one in frames["category"])
+    assert all(above is None or 0 <= above < index for index, above in enumerate(stacks["prefix"]))
+    assert all(each is None or 0 <= each < shared["sources"]["length"] for each in functions["source"])
+    assert all(-1 <= each < shared["resourceTable"]["length"] for each in functions["resource"])
+    assert all(each is None or 0 <= each < len(document["libs"]) for each in shared["resourceTable"]["lib"])
+    assert all(0 <= each < len(document["meta"]["categories"]) for each in frames["category"])
     samples = document["threads"][thread]["samples"]
     assert len(samples["stack"]) == len(samples["time"]) == len(samples["weight"]) == samples["length"]
     assert samples["time"] == sorted(samples["time"])
@@ -83,11 +83,11 @@ def samply_document(path: Path, *, code_id: bool = True) -> dict[str, Any]:
         code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
         build_id = elf.build_id
     frames = shared["frameTable"]  # our own addresses count bytes of the file, samply's those of memory
-    frames["address"] = [one - code.file_offset + code.vaddr for one in frames["address"]]
+    frames["address"] = [each - code.file_offset + code.vaddr for each in frames["address"]]
     functions = shared["funcTable"]
-    for at, address in zip(frames["func"], frames["address"], strict=True):
+    for offset, address in zip(frames["func"], frames["address"], strict=True):
         shared["stringArray"].append(f"0x{address:x}")
-        functions["name"][at] = len(shared["stringArray"]) - 1
+        functions["name"][offset] = len(shared["stringArray"]) - 1
     (lib,) = document["libs"]
     lib |= {"breakpadId": DebugId.of_build_id(build_id).breakpad, "codeId": build_id if code_id else None}
     document["meta"] |= {"symbolicated": False}

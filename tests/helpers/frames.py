@@ -56,11 +56,11 @@ def compared(path: Path, which: str = "frames-interp") -> int:
             fde = frames.find(start)
             assert fde is not None, hex(start)
             assert (fde.start, fde.end) == (start, end)
-            for at, cfa, values in rows:
-                row = fde.row(at)
+            for offset, cfa, values in rows:
+                row = fde.row(offset)
                 assert row.cfa is not None
                 ours = "exp" if row.cfa.expression is not None else f"{X86_64.names[row.cfa.register]}+{row.cfa.offset}"
-                assert ours == cfa, hex(at)
-                assert {number: shown(row.rules.get(number)) for number in values} == values, hex(at)
+                assert ours == cfa, hex(offset)
+                assert {number: shown(row.rules.get(number)) for number in values} == values, hex(offset)
                 count += 1
     return count

@@ -18,13 +18,15 @@ def chains(ranges: Ranges) -> Callable[[int], Chain]:
     starts = [ranges.vaddr[index] for index in tops]
 
     def chain(vaddr: int) -> Chain:
-        at = bisect_right(starts, vaddr) - 1
-        if at < 0:
+        offset = bisect_right(starts, vaddr) - 1
+        if offset < 0:
             return []
-        until = tops[at + 1] if at + 1 < len(tops) else len(ranges)
+        until = tops[offset + 1] if offset + 1 < len(tops) else len(ranges)
         frames: Chain = []
         site: tuple[int, int] | None = None
-        covering = [i for i in range(tops[at], until) if ranges.vaddr[i] <= vaddr < ranges.vaddr[i] + ranges.length[i]]
+        covering = [
+            i for i in range(tops[offset], until) if ranges.vaddr[i] <= vaddr < ranges.vaddr[i] + ranges.length[i]
+        ]
         for index in reversed(covering):
             file, line = site or (ranges.file[index], line_at(ranges, index, vaddr))
             frames.append((text(ranges.function[index]), text(file), line))

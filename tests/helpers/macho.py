@@ -32,7 +32,7 @@ def program(cpu: tuple[int, int] = X86_64) -> bytes:
 def object_file() -> bytes:
     """The input of a linker, with relocated debug info."""
     with MachoFile.from_bytes(dsym_of()) as dsym:
-        contents = {one.name.removeprefix(".debug_"): bytes(dsym.content(one)) for one in dsym.sections[2:]}
+        contents = {each.name.removeprefix(".debug_"): bytes(dsym.content(each)) for each in dsym.sections[2:]}
     sections = [text(0, 0x100), *dwarf_sections(contents)]
     sections[1] = Section("__DWARF", "__debug_info", contents["info"], 0x200000000, relocations=bytes(range(64)))
     symbols = [Symbol("_outer", 0x40), Symbol("_other", 0)]

@@ -27,7 +27,7 @@ def offset_of(files: Files) -> int:
 
 
 def lines(*asked: object) -> bytes:
-    return "\n".join(json.dumps(one) for one in asked).encode()
+    return "\n".join(json.dumps(each) for each in asked).encode()
 
 
 def arrow(build_ids: list[str], addresses: list[int], compression: str | None = None) -> bytes:

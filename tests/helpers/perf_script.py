@@ -79,21 +79,21 @@ def printed(text: str) -> list[Event]:
             source = line.strip().removesuffix(" (inlined)")
             inlined = frames[-1].inlined or line.endswith(" (inlined)")
             frames[-1] = frames[-1]._replace(source="" if NO_LINE.search(source) else source, inlined=inlined)
-        elif found := HEADER.match(line):
+        elif result := HEADER.match(line):
             end()
-            header, frames = found, []
-            if FRAME.match(found["rest"]):
-                frames = [seen(found["rest"])]
+            header, frames = result, []
+            if FRAME.match(result["rest"]):
+                frames = [seen(result["rest"])]
     end()
     return out
 
 
 def seen(line: str) -> Seen:
-    found = FRAME.match(line)
-    assert found, line
-    name = "" if found["name"] == UNKNOWN else found["name"]
-    file = found["file"] or UNKNOWN
-    return Seen(int(found["address"], 16), name, int(found["into"] or "0", 16), file, "", bool(found["inlined"]))
+    result = FRAME.match(line)
+    assert result, line
+    name = "" if result["name"] == UNKNOWN else result["name"]
+    file = result["file"] or UNKNOWN
+    return Seen(int(result["address"], 16), name, int(result["into"] or "0", 16), file, "", bool(result["inlined"]))
 
 
 def recorded(folder: Path, *options: str, program: str | Path | list[str], rate: int = 999) -> Path:
@@ -125,14 +125,16 @@ def events(profile: Profile, *, alone: bool = False, unwound: bool = False, inli
     out = []
     assert samples.timeline is not None
     for event, (index, time) in enumerate(zip(samples.timeline.sample, samples.timeline.time, strict=True)):
-        labels = {one.key: one for one in samples.labels[index]}
-        frames = [one for each in frames_of(profile, samples.locations(index), alone, unwound, inlined) for one in each]
-        for kind, one in enumerate(profile.sample_types[1:], 1):
+        labels = {item.key: item for item in samples.labels[index]}
+        frames = [
+            item for each in frames_of(profile, samples.locations(index), alone, unwound, inlined) for item in each
+        ]
+        for kind, item in enumerate(profile.sample_types[1:], 1):
             if value := samples.timeline.values[kind][event]:
                 pid, tid = labels["pid"].number, labels["tid"].number
                 shown = f"{time // 10**9}.{time % 10**9 // 1000:06}"
                 comm = labels["comm"].text if "comm" in labels else f":{tid}"
-                out.append(Event(comm, pid, tid, shown, one.type, value, tuple(frames)))
+                out.append(Event(comm, pid, tid, shown, item.type, value, tuple(frames)))
     return out
 
 
@@ -160,13 +162,13 @@ def frames_of(
         yield [
             Seen(
                 address,
-                one.function,
+                each.function,
                 0,
                 file,
-                f"{os.path.basename(one.file)}:{one.line}" if one.line else "",
-                one.inlined,
+                f"{os.path.basename(each.file)}:{each.line}" if each.line else "",
+                each.inlined,
             )
-            for one in chain
+            for each in chain
         ]
 
 
@@ -187,11 +189,11 @@ def symbols_of(path: str) -> dict[str, set[int]]:
     elf = ElfFile.open(path)
     with Locator() as locator:
         debug = locator.find(build_id=elf.build_id, path=path, kinds=("debuginfo",)).path if elf.build_id else ""
-    for one in (elf, ElfFile.open(debug)) if debug and debug != path else (elf,):
+    for each in (elf, ElfFile.open(debug)) if debug and debug != path else (elf,):
         for table in (".symtab", ".dynsym"):
-            symbols = one.symbols(table)
-            for at, value in enumerate(symbols.value):
-                out.setdefault(plain(symbols.name(at)), set()).add(value)
+            symbols = each.symbols(table)
+            for index, value in enumerate(symbols.value):
+                out.setdefault(plain(symbols.name(index)), set()).add(value)
     return out
 
 
@@ -200,8 +202,8 @@ def is_alias(path: str, ours: str, theirs: str) -> bool:
     linkage name (of a local function) which the other one holds."""
     if not (path.startswith("[kernel") or os.path.isfile(path)):
         return False
-    known = symbols_of(path)
-    mine, other = known.get(plain(ours)), known.get(plain(theirs))
+    expected = symbols_of(path)
+    mine, other = expected.get(plain(ours)), expected.get(plain(theirs))
     if mine and other:
         return bool(mine & other)
     base = re.split(r"[<(]", ours)[0].rpartition("::")[2]
@@ -214,9 +216,9 @@ def is_past_section(path: str, name: str, into: int) -> bool:
     if not os.path.isfile(path):
         return False
     with ElfFile.open(path) as elf:
-        ranges = [range(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.vaddr]
+        ranges = [range(each.vaddr, each.vaddr + each.size) for each in elf.sections if each.vaddr]
     starts = symbols_of(path).get(plain(name), set())
-    return bool(starts) and not any(start in one and start + into in one for start in starts for one in ranges)
+    return bool(starts) and not any(start in each and start + into in each for start in starts for each in ranges)
 
 
 def is_named_as(here: Seen, there: Seen) -> bool:
@@ -233,8 +235,8 @@ def compare(theirs: list[Event], ours: list[Event], comm: str = "") -> int:
     compared: addresses, files and names. From there on the kernel followed a register that was not a frame pointer, and
     the values are random; perf drops a whole chain with a value that looks like one of its own marks.
     """
-    assert [one._replace(frames=()) for one in ours] == [
-        one._replace(frames=(), event=one.event.partition(":")[0]) for one in theirs
+    assert [each._replace(frames=()) for each in ours] == [
+        each._replace(frames=(), event=each.event.partition(":")[0]) for each in theirs
     ]
     compared = 0
     for mine, other in zip(ours, theirs, strict=True):
@@ -254,14 +256,14 @@ def defined_frames(event: Event) -> int:
 
 def compare_names(mine: Event, other: Event) -> int:
     compared = 0
-    for here, there in zip(mine.frames, other.frames, strict=True):
+    for current, there in zip(mine.frames, other.frames, strict=True):
         if there.name and there.file != UNKNOWN and not there.file.startswith("/tmp/perf-"):
-            assert here.file == there.file, (here, there)
+            assert current.file == there.file, (current, there)
         # of a caller perf names the return address, which may be the next function's first byte; it names every vDSO by
         # its own
-        if there.name and there.into and not (here.file == VDSO and not here.name):
+        if there.name and there.into and not (current.file == VDSO and not current.name):
             compared += 1
-            assert is_named_as(here, there), (here, there)
+            assert is_named_as(current, there), (current, there)
     return compared
 
 
@@ -275,16 +277,16 @@ def compare_inlined(theirs: list[Event], ours: list[Event], folder: Path) -> int
     compared = 0
     for mine, other in zip(ours, theirs, strict=True):
         assert mine._replace(frames=()) == other._replace(frames=(), event=other.event.partition(":")[0])
-        files = [one.file.startswith(str(folder)) for one in mine.frames]
+        files = [each.file.startswith(str(folder)) for each in mine.frames]
         assert [place(*pair) for pair in zip(mine.frames, files, strict=True)] == [
             place(*pair) for pair in zip(other.frames, files, strict=True)
         ], (mine, other)
-        for here, there, own in zip(mine.frames, other.frames, files, strict=True):
-            if own and here.inlined and there.inlined:
+        for current, there, own in zip(mine.frames, other.frames, files, strict=True):
+            if own and current.inlined and there.inlined:
                 compared += 1
-                assert last_name(here.name) == last_name(there.name), (here, there)
-            elif own and not here.inlined and not there.inlined and there.name:
-                assert is_named_as(here, there), (here, there)
+                assert last_name(current.name) == last_name(there.name), (current, there)
+            elif own and not current.inlined and not there.inlined and there.name:
+                assert is_named_as(current, there), (current, there)
     return compared
 
 
@@ -303,5 +305,5 @@ def last_name(name: str) -> str:
     text = re.sub(r"_?17h[0-9a-f]{16}E$", "", name.replace("operator()", "operator"))
     while "<" in text[1:] and text != (text := re.sub(r"(?<=.)<[^<>]*>", "", text)):
         pass
-    found = re.split(r"[(]", text.removeprefix("(anonymous)"))[0].rpartition("::")[2]
-    return "operator()" if found == "operator" else found
+    result = re.split(r"[(]", text.removeprefix("(anonymous)"))[0].rpartition("::")[2]
+    return "operator()" if result == "operator" else result

@@ -15,11 +15,11 @@ def stacks(profile: Profile) -> list[tuple[int, list[tuple[str, int]]]]:
     assert samples.timeline is not None
     out = []
     for index, time in zip(samples.timeline.sample, samples.timeline.time, strict=True):
-        found = []
-        for one in samples.locations(index):
-            mapping = profile.mapping_of(one)
-            found.append((mapping.path if mapping is not None else "", profile.address[one]))
-        out.append((time, found))
+        result = []
+        for each in samples.locations(index):
+            mapping = profile.mapping_of(each)
+            result.append((mapping.path if mapping is not None else "", profile.address[each]))
+        out.append((time, result))
     return out
 
 

@@ -17,13 +17,13 @@ def program_profile(path: Path, build_id: str | None = None, file: str | None = 
     """A profile with three addresses of the program: in main, in sum, and in the middle of nowhere."""
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab") if elf.section(".symtab") else elf.symbols(".dynsym")
-        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
+        position = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
         code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
         wanted = elf.build_id if build_id is None else build_id
     offset = code.file_offset & -4096
     mapping = Mapping(BASE, BASE + code.file_size + 4096, offset, str(path) if file is None else file, wanted)
     profile = ProfileData([SampleType("samples", "count")], [mapping])
-    for vaddr in (at["main"], at["sum"] + 1, code.vaddr + code.file_size - 1):
+    for vaddr in (position["main"], position["sum"] + 1, code.vaddr + code.file_size - 1):
         profile.samples.add([profile.location(0, BASE + vaddr - code.vaddr + code.file_offset - offset)], [2])
     return profile
 

@@ -31,9 +31,9 @@ HOSTS = ("granian", "uvicorn")
 
 def needs(*programs: str) -> None:
     """Skip where a program is not on this machine."""
-    for one in programs:
-        if shutil.which(one) is None:
-            pytest.skip(f"{one} is not on this machine")
+    for each in programs:
+        if shutil.which(each) is None:
+            pytest.skip(f"{each} is not on this machine")
 
 
 class Running(NamedTuple):
@@ -153,4 +153,4 @@ def children_of(pid: int) -> list[int]:
     """Return the children of a process, once it has one."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     assert until(lambda: bool(path.read_text())), "there is no child"
-    return [int(one) for one in path.read_text().split()]
+    return [int(each) for each in path.read_text().split()]

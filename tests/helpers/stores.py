@@ -56,14 +56,14 @@ class Watched:
         self.count = 0
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._place, name)
+        result = getattr(self._place, name)
         if name not in WRITES:
-            return found
+            return result
 
         def watched(*words: Any, **named: Any) -> Any:
             self._happens(self.count)
             self.count += 1
-            done = found(*words, **named)
+            done = result(*words, **named)
             self._happens(self.count)
             self.count += 1
             return done
@@ -124,8 +124,8 @@ def s3_server() -> Iterator[str]:
 
 def s3_environment(url: str) -> dict[str, str]:
     """The variables by which Amazon's own tools reach a server."""
-    known = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
-    return {f"AWS_{name}": value for name, value in known.items()}
+    expected = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
+    return {f"AWS_{name}": value for name, value in expected.items()}
 
 
 def make_bucket(url: str, name: str) -> None:

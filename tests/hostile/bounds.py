@@ -71,14 +71,21 @@ def bounded(
     if stored is None:
         stored = len(stdin) + sum(_stored(each) for each in (arguments if callable(run) else run))
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
-        place = Path(folder)
+        location = Path(folder)
         if callable(run):
-            (place / "call").write_bytes(pickle.dumps((run, arguments)))
-            command = [sys.executable, "-m", "tests.hostile.child", "call", str(place / "call"), str(place / "answer")]
+            (location / "call").write_bytes(pickle.dumps((run, arguments)))
+            command = [
+                sys.executable,
+                "-m",
+                "tests.hostile.child",
+                "call",
+                str(location / "call"),
+                str(location / "answer"),
+            ]
         else:
             command = _command(run)
-        limits = [str(math.ceil(seconds) + 1), str(int((2 * megabytes + 256) * MEGABYTE)), str(place / "usage")]
-        with open(place / "out", "wb") as out, open(place / "err", "wb") as err:
+        limits = [str(math.ceil(seconds) + 1), str(int((2 * megabytes + 256) * MEGABYTE)), str(location / "usage")]
+        with open(location / "out", "wb") as out, open(location / "err", "wb") as err:
             done = subprocess.run(
                 # A small process between: what a process had resident before it ran another program counts as its own.
                 [sys.executable, "-S", "-E", HERE, "limit", *limits, *command],
@@ -90,12 +97,12 @@ def bounded(
                 timeout=60 + 20 * seconds,
                 check=False,
             )
-        error = (place / "err").read_text(errors="replace")
-        code, took, peak = (float(number) for number in (place / "usage").read_text().split())
+        error = (location / "err").read_text(errors="replace")
+        code, took, peak = (float(number) for number in (location / "usage").read_text().split())
         answer = None
-        if (place / "answer").exists():
-            answer, error = pickle.loads((place / "answer").read_bytes())
-        outcome = Outcome(answer, int(code), (place / "out").read_bytes(), error, took, peak / 1024)
+        if (location / "answer").exists():
+            answer, error = pickle.loads((location / "answer").read_bytes())
+        outcome = Outcome(answer, int(code), (location / "out").read_bytes(), error, took, peak / 1024)
     if name == "":
         name = os.environ.get("PYTEST_CURRENT_TEST", "?").rpartition("::")[2].removesuffix(" (call)")
     ROWS.append(Row(name, stored, outcome.seconds, outcome.megabytes, (seconds, megabytes)))

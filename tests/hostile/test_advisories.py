@@ -61,14 +61,14 @@ WITHOUT_ADDRESSES = {name for name in CLASSES if name.startswith(("a relocation"
 
 def outcomes(path: Path) -> dict[str, tuple[int, str, str]]:
     """Run every command; return exit code, stdout and stderr by command."""
-    found = {}
+    result = {}
     for command in COMMANDS:
         words = [word.replace("FILE", str(path)).replace("OUT", str(path.with_name("out"))) for word in command.split()]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(words)
-        found[command] = code, out.getvalue(), err.getvalue()
-    return found
+        result[command] = code, out.getvalue(), err.getvalue()
+    return result
 
 
 def test_every_class_names_its_advisories() -> None:

@@ -48,20 +48,20 @@ def run(folder: Path, data: bytes, ending: str, *, seconds: float, megabytes: fl
 
 def codes(folder: str, ending: str) -> dict[str, int]:
     """Return the exit code for each table whose buffers lie."""
-    found = {}
+    result = {}
     for name, data in inputs.LYING.items():
         source = Path(folder) / "in"
         source.write_bytes(data)
-        found[name] = main(words(Path(folder), source, ending))
+        result[name] = main(words(Path(folder), source, ending))
         assert not (Path(folder) / f"out.{ending}").exists()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "arrow", "arrows"])
 def test_invalid_offsets_and_indices_are_refused_in_every_type(folder: Path, ending: str) -> None:
-    found = bounded(codes, str(folder), ending, seconds=6, megabytes=150).answer
-    assert set(found) == set(inputs.LYING)
-    assert set(found.values()) <= ({2, 3} if ending == "csv" else {3})  # CSV has no lists
+    result = bounded(codes, str(folder), ending, seconds=6, megabytes=150).answer
+    assert set(result) == set(inputs.LYING)
+    assert set(result.values()) <= ({2, 3} if ending == "csv" else {3})  # CSV has no lists
 
 
 def test_memory_of_the_process_does_not_leak_into_a_text(folder: Path) -> None:
@@ -152,15 +152,15 @@ def test_lists_that_hold_too_much_are_not_called_damaged(folder: Path) -> None:
 
 def outcomes(kind: str, count: int) -> list[int]:
     """Return how many damaged tables were named, and how many refused."""
-    given, found = seeds(kind), [0, 0]
+    given, result = seeds(kind), [0, 0]
     dice = random.Random(kind)
     for _ in range(count):
         try:
             fuzz.columns.target(mutated(dice.choice(given), dice))
-            found[0] += 1
+            result[0] += 1
         except WhenceError:
-            found[1] += 1
-    return found
+            result[1] += 1
+    return result
 
 
 @pytest.mark.parametrize("kind", ["arrow", "parquet", "csv", "json"])

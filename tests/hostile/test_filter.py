@@ -69,7 +69,7 @@ def test_a_log_of_lines_that_begin_many_frames_costs_time_in_proportion() -> Non
 def test_modules_that_a_log_tells_anew_before_each_address_cost_time_in_proportion() -> None:
     """Each range of a module was looked at for each address."""
     text = b"".join(
-        b"{{{mmap:%#x:0x1000:load:1:r:0x1}}}\n{{{pc:%#x}}}\n" % (at << 12, at << 12) for at in range(10_000)
+        b"{{{mmap:%#x:0x1000:load:1:r:0x1}}}\n{{{pc:%#x}}}\n" % (index << 12, index << 12) for index in range(10_000)
     )
     log = LogFilter(Places())
     began = time.process_time()
@@ -85,12 +85,14 @@ def test_a_part_of_a_module_takes_the_place_of_what_lay_there_before(parts: list
     expected: dict[int, tuple[int, int]] = {}
     for index, (start, size, number) in enumerate(parts):
         places.add_range(start, size, number, 100 * index)
-        expected |= {at: (number, 100 * index + at - start) for at in range(start, start + size)}
+        expected |= {offset: (number, 100 * index + offset - start) for offset in range(start, start + size)}
     told = {
-        at: (number, vaddr + at - start) for start, end, number, vaddr, _ in places._ranges for at in range(start, end)
+        offset: (number, vaddr + offset - start)
+        for start, end, number, vaddr, _ in places._ranges
+        for offset in range(start, end)
     }
     assert told == expected
-    assert [one[0] for one in places._ranges] == places._range_starts == sorted(places._range_starts)
+    assert [each[0] for each in places._ranges] == places._range_starts == sorted(places._range_starts)
 
 
 class CountedNeedles:

@@ -23,11 +23,11 @@ def mutants(seed: int, count: int) -> dict[str, int]:
         data = dice.choice(seeds())
         for _ in range(dice.randrange(1, 5)):
             data = mutated(data, dice)
-        found = read_damaged(data)
-        if found is None:
+        result = read_damaged(data)
+        if result is None:
             counts["refused"] += 1
             continue
-        stack, merged = found
+        stack, merged = result
         assert [frame.native for frame in merged.frames if frame.interpreted is None] == [*range(len(NATIVE.frames))]
         assert all((frame.frame is None) == bool(frame.why) for frame in stack.frames)
         is_whole = not merged.problem and not any(frame.why for frame in stack.frames)

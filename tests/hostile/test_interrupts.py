@@ -98,14 +98,14 @@ def stacks(count: int) -> Work:
 @pytest.mark.parametrize("make", [debug_info, symbols, inspection, lookups, stacks])
 def test_a_signal_ends_a_kernel_long_before_it_is_done(make: Callable[[int], Work]) -> None:
     """Processor time counts, of work that takes LONG on this machine."""
-    count, whole = FIRST_COUNT, 0.0
+    count, full = FIRST_COUNT, 0.0
     while True:
         work = make(count)
         work()  # imports
         began = time.process_time()
         work()
-        whole = time.process_time() - began
-        if whole >= LONG:
+        full = time.process_time() - began
+        if full >= LONG:
             break
         count *= 2
     handled: list[float] = []
@@ -117,13 +117,13 @@ def test_a_signal_ends_a_kernel_long_before_it_is_done(make: Callable[[int], Wor
     before = signal.signal(signal.SIGPROF, handle)
     try:
         began = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, whole / 8)
+        signal.setitimer(signal.ITIMER_PROF, full / 8)
         with pytest.raises(Enough):
             work()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-    assert handled[0] - began < 0.75 * whole
+    assert handled[0] - began < 0.75 * full
     work()  # can be called again
 
 
@@ -146,9 +146,9 @@ def test_ctrl_c_ends_create_in_the_middle_of_a_unit_and_leaves_nothing(tmp_path:
     path = tmp_path / "app"
     path.write_bytes(one_large_unit())
     create: list[str | Path] = ["whence", "lidia", "create", path, "-o", tmp_path / "out.lidia"]
-    whole = processor_time(create)
+    full = processor_time(create)
     (tmp_path / "out.lidia").unlink()
-    interrupted(create, after=whole / 2)
+    interrupted(create, after=full / 2)
     assert list(tmp_path.iterdir()) == [path]
 
 

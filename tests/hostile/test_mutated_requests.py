@@ -46,10 +46,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def client(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    place = tmp_path_factory.mktemp("server") / "store"
-    with Store(place) as store:
+    location = tmp_path_factory.mktemp("server") / "store"
+    with Store(location) as store:
         store.add(files.stripped, files.debug)
-    with TestClient(make_app(ServerSettings(store=str(place))), raise_server_exceptions=False) as client:
+    with TestClient(make_app(ServerSettings(store=str(location))), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -59,8 +59,8 @@ def json_bodies(files: Files) -> list[Asked]:
     source = {"debugName": "program", "debugId": debug_id(files.build_id), "moduleOffset": "0x1139", "file": "a.c"}
     asked = lines({"build_id": files.build_id, "address": files.vaddr}, {"build_id": "ab" * 20, "address": "0x10"}, {})
     profiles: list[Asked] = [
-        ("POST", "/profile", formats.to_bytes(program_profile(files.whole), one, "profile"), {})
-        for one in ("firefox", "speedscope", "otlp-json")
+        ("POST", "/profile", formats.to_bytes(program_profile(files.whole), each, "profile"), {})
+        for each in ("firefox", "speedscope", "otlp-json")
     ]
     return [
         ("POST", "/symbolicate/v5", stacks, {}),
@@ -147,8 +147,8 @@ def arrow_streams(files: Files) -> list[Asked]:
         {"build_id": pa.array(ids), "address": numbers} | other,
     ]
     return [
-        ("POST", f"/symbolize{query}", stream(one), {"Content-Type": ARROW})
-        for one in columns for query in ("", "?leaf=1")
+        ("POST", f"/symbolize{query}", stream(each), {"Content-Type": ARROW})
+        for each in columns for query in ("", "?leaf=1")
     ]  # fmt: skip
 
 

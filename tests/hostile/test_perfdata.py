@@ -36,10 +36,10 @@ def cuts() -> list[bytes]:
 def test_a_recording_truncated_at_any_byte_is_an_error_or_gives_the_samples_before(data: bytes) -> None:
     for size in range(len(data)):
         try:
-            found = read(data[:size])
+            result = read(data[:size])
         except ProfileError:
             continue
-        have = stacks(found) if found.samples.timeline is not None else []
+        have = stacks(result) if result.samples.timeline is not None else []
         assert have == EXPECTED[: len(have)]
 
 
@@ -47,9 +47,9 @@ def test_a_recording_truncated_at_any_byte_is_an_error_or_gives_the_samples_befo
 def test_a_recording_with_any_byte_changed_is_an_error_or_a_profile(data: bytes) -> None:
     dice = random.Random(1)
     assert survives(read, data, refused=ProfileError)
-    for at in range(len(data)):
+    for index in range(len(data)):
         changed = bytearray(data)
-        changed[at] ^= 1 << dice.randrange(8)
+        changed[index] ^= 1 << dice.randrange(8)
         survives(read, bytes(changed), refused=ProfileError)
     for _ in range(2000):
         survives(read, mutated(data, dice), refused=ProfileError)
@@ -102,13 +102,14 @@ def each(record: bytes, numbers: Iterable[int]) -> bytes:
 
 def packed(records: bytes) -> bytes:
     """Return records compressed by zstd, one stream in several records."""
-    whole = zstd.ZstdCompressor(level=3)
+    full = zstd.ZstdCompressor(level=3)
     stream = b""
-    for at in range(0, len(records), MEGABYTE):
-        stream += whole.compress(records[at : at + MEGABYTE])
-    stream += whole.flush()
+    for offset in range(0, len(records), MEGABYTE):
+        stream += full.compress(records[offset : offset + MEGABYTE])
+    stream += full.flush()
     pieces = [
-        FORGE.record(constants.COMPRESSED, stream[at : at + 65000 & ~7], 0) for at in range(0, len(stream), 65000 & ~7)
+        FORGE.record(constants.COMPRESSED, stream[offset : offset + 65000 & ~7], 0)
+        for offset in range(0, len(stream), 65000 & ~7)
     ]
     return FORGE.file(pieces)
 
@@ -126,7 +127,7 @@ def names() -> bytes:
 
 
 def threads() -> bytes:
-    return FORGE.file([FORGE.comm(at, at, f"t{at}", 1) for at in range(300_000)])
+    return FORGE.file([FORGE.comm(index, index, f"t{index}", 1) for index in range(300_000)])
 
 
 def time_backwards() -> bytes:
@@ -135,21 +136,26 @@ def time_backwards() -> bytes:
 
 def deep_chains() -> bytes:
     return FORGE.file(
-        [FORGE.sample(7, 7, 1 + at, [USER, *range(at * 8000 + 4096, at * 8000 + 4096 + 8100)]) for at in range(300)]
+        [
+            FORGE.sample(7, 7, 1 + index, [USER, *range(index * 8000 + 4096, index * 8000 + 4096 + 8100)])
+            for index in range(300)
+        ]
     )
 
 
 def maps_after_each_sample() -> bytes:
     out = []
-    for at in range(40_000):
-        out.append(FORGE.mmap2(7, 0x1000 * (1 + at), 0x2000, 0, f"/{at}", at))
-        out.append(FORGE.sample(7, 7, at, [USER, 0x1000, 0x1000 * at, *range(0x1000, 0x9000, 0x1000)]))
+    for index in range(40_000):
+        out.append(FORGE.mmap2(7, 0x1000 * (1 + index), 0x2000, 0, f"/{index}", index))
+        out.append(FORGE.sample(7, 7, index, [USER, 0x1000, 0x1000 * index, *range(0x1000, 0x9000, 0x1000)]))
     return FORGE.file(out)
 
 
 def events_times_samples() -> bytes:
-    events = [(FORGE.attribute(1, 1), [at]) for at in range(3000)]
-    return FORGE.file([FORGE.sample(7, 7, 1 + at, [USER, 0x1000 * at], id=at % 3000) for at in range(100_000)], events)
+    events = [(FORGE.attribute(1, 1), [index]) for index in range(3000)]
+    return FORGE.file(
+        [FORGE.sample(7, 7, 1 + index, [USER, 0x1000 * index], id=index % 3000) for index in range(100_000)], events
+    )
 
 
 def own_records() -> bytes:
@@ -172,5 +178,5 @@ def test_reading_costs_what_the_stored_bytes_justify(make: Callable[[], bytes], 
     path = tmp_path / "perf.data"
     path.write_bytes(data)
     limit = BASE_MEGABYTES + 256 + 16 * len(data) / MEGABYTE
-    found = bounded(samples_of, path, seconds=4 + len(data) / MEGABYTE, megabytes=limit, name=make.__name__)
-    assert not found.error or found.error.startswith("ProfileError"), found.error
+    result = bounded(samples_of, path, seconds=4 + len(data) / MEGABYTE, megabytes=limit, name=make.__name__)
+    assert not result.error or result.error.startswith("ProfileError"), result.error

@@ -14,7 +14,7 @@ MAPPINGS = 65_530  # vm.max_map_count, as Linux has it
 def unmapped(root: str, addresses: int) -> int:
     """Return how many of `count` unmapped addresses have an answer."""
     with Resolver(root, query=False) as resolver:
-        return sum(resolver.lookup(7, 8 + 0x1000 * place * 2) is not None for place in range(addresses))
+        return sum(resolver.lookup(7, 8 + 0x1000 * location * 2) is not None for location in range(addresses))
 
 
 def test_addresses_that_nothing_maps_do_not_read_the_text_again_and_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from whence.samples import wire
 def large(count: int = 100_000) -> bytes:
     """A profile of so many samples, all different."""
     varints = [wire.varint(n) for n in range(count + 1)]
-    one = wire.packed(2, [1])
+    item = wire.packed(2, [1])
     stacks = (b"".join(varints[1 + (n * k) % count] for k in range(1, 20)) for n in range(1, count + 1))
     return b"".join(
         (
@@ -24,7 +24,7 @@ def large(count: int = 100_000) -> bytes:
             pprof.mapping(1, 0x400000, 0x400000 + 16 * count, 0, 3),
             *(pprof.location(n, 1, 0x400000 + 16 * (n - 1), (n, 1)) for n in range(1, count + 1)),
             *(pprof.function(n, 4 + n) for n in range(1, count + 1)),
-            *(wire.payload(2, wire.payload(1, stack) + one) for stack in stacks),
+            *(wire.payload(2, wire.payload(1, stack) + item) for stack in stacks),
             pprof.strings("", "cpu", "nanoseconds", "/bin/app", *(f"f{n}" for n in range(count + 1))),
         )
     )

@@ -58,7 +58,7 @@ def empty_mappings() -> bytes:
 
 
 def numbered(count: int) -> bytes:
-    return b"".join(forge.location(at, 0, at) for at in range(1, count + 1))
+    return b"".join(forge.location(index, 0, index) for index in range(1, count + 1))
 
 
 def many_locations() -> bytes:
@@ -70,35 +70,35 @@ def labels_of_one_sample() -> bytes:
 
 
 def functions_of_one_long_name() -> bytes:
-    functions = b"".join(forge.function(at, 3) for at in range(1, 10_001))
-    lines = b"".join(forge.location(at, 0, at, (at, 1)) for at in range(1, 10_001))
-    samples = b"".join(forge.sample([at], [1]) for at in range(1, 10_001))
+    functions = b"".join(forge.function(index, 3) for index in range(1, 10_001))
+    lines = b"".join(forge.location(index, 0, index, (index, 1)) for index in range(1, 10_001))
+    samples = b"".join(forge.sample([index], [1]) for index in range(1, 10_001))
     return packed((HEAD + wire.text(6, LONG) + functions + lines + samples, 1))
 
 
 def mappings_of_one_long_path() -> bytes:
-    mappings = b"".join(forge.mapping(at, at << 12, at + 1 << 12, 0, 3) for at in range(1, 10_001))
-    places = b"".join(forge.location(at, at, at << 12) for at in range(1, 10_001))
-    samples = b"".join(forge.sample([at], [1]) for at in range(1, 10_001))
+    mappings = b"".join(forge.mapping(index, index << 12, index + 1 << 12, 0, 3) for index in range(1, 10_001))
+    places = b"".join(forge.location(index, index, index << 12) for index in range(1, 10_001))
+    samples = b"".join(forge.sample([index], [1]) for index in range(1, 10_001))
     return packed((HEAD + wire.text(6, "/" + LONG) + mappings + places + samples, 1))
 
 
 def a_deep_stack_of_one_long_name() -> bytes:
     """Two kilobytes: a gigabyte as a line of folded stacks."""
-    one = forge.function(1, 3) + forge.location(1, 0, 1, (1, 1)) + forge.sample([1] * 1000, [1])
-    return packed((HEAD + wire.text(6, LONG) + one, 1))
+    item = forge.function(1, 3) + forge.location(1, 0, 1, (1, 1)) + forge.sample([1] * 1000, [1])
+    return packed((HEAD + wire.text(6, LONG) + item, 1))
 
 
 def deep_stacks() -> bytes:
-    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(500))
+    stacks = b"".join(forge.sample([index % 100 + 1, *[1 + index % 7] * 2000], [1]) for index in range(500))
     return packed((HEAD + numbered(100) + stacks, 1))
 
 
 def shared_stack() -> bytes:
     """OTLP: 50,000 samples of one stack of 100,000 locations."""
     made = ProfileData([SampleType("cpu", "nanoseconds")])
-    here = made.location(NO_MAPPING, 1, (Frame("f"),))
-    made.samples.add([here] * 100_000, [1])
+    current = made.location(NO_MAPPING, 1, (Frame("f"),))
+    made.samples.add([current] * 100_000, [1])
     for _ in range(50_000):
         made.samples.of.append(0)
         made.samples.values[0].append(1)
@@ -111,15 +111,15 @@ def inner(*fields: bytes) -> bytes:
 
 
 def dictionary(*texts: str) -> bytes:
-    book = b"".join(wire.payload(at, b"") for at in (1, 2, 3, 4, 6, 7))
-    return wire.payload(2, book + b"".join(wire.text(5, one) for one in texts))
+    book = b"".join(wire.payload(offset, b"") for offset in (1, 2, 3, 4, 6, 7))
+    return wire.payload(2, book + b"".join(wire.text(5, each) for each in texts))
 
 
 def types_times_samples() -> bytes:
     """OTLP: 5,000 profiles, each of a type of its own, with 200 samples each."""
     sample = inner(wire.number(1, 0), wire.packed(4, [1])) * 200
-    profiles = (inner(wire.payload(1, wire.number(1, at)), sample) for at in range(1, 5001))
-    texts = dictionary("", *(f"type{at}" for at in range(5000)))
+    profiles = (inner(wire.payload(1, wire.number(1, index)), sample) for index in range(1, 5001))
+    texts = dictionary("", *(f"type{index}" for index in range(5000)))
     return packed((wire.payload(1, wire.payload(2, b"".join(profiles))) + texts, 1))
 
 
@@ -143,25 +143,26 @@ def json_profiles() -> bytes:
 
 
 def perf_frames() -> bytes:
-    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(20_000))
+    frames = "".join(f"\t{index:x} f{index:x} (/bin/app)\n" for index in range(20_000))
     return packed(((f"app 1 1.0: 1 cycles:\n{frames}\n").encode(), 1))
 
 
 def perf_events() -> bytes:
-    samples = (f"app 1 1.0: 1 event{at}:\n\t{at:x} f (/bin/app)\n\n" for at in range(1, 20_000))
+    samples = (f"app 1 1.0: 1 event{index}:\n\t{index:x} f (/bin/app)\n\n" for index in range(1, 20_000))
     return packed(("".join(samples).encode(), 1))
 
 
 def perf_mappings() -> bytes:
     event = "app 1 1.0: PERF_RECORD_MMAP2 1/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/{}.so\n"
-    return packed(("".join(event.format(at << 12, at) for at in range(100_000, 1, -1)).encode(), 1))
+    return packed(("".join(event.format(offset << 12, offset) for offset in range(100_000, 1, -1)).encode(), 1))
 
 
 def perf_forks() -> bytes:
     event = "app 1 1.0: PERF_RECORD_MMAP2 {}/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/a.so\n"
-    maps = "".join(event.format(1, at << 12) for at in range(1, 5000))
+    maps = "".join(event.format(1, index << 12) for index in range(1, 5000))
     forks = "".join(
-        f"app 1 1.0: PERF_RECORD_FORK({at}:{at}):({at - 1}:1)\n" + event.format(at, 1 << 40) for at in range(2, 20_000)
+        f"app 1 1.0: PERF_RECORD_FORK({index}:{index}):({index - 1}:1)\n" + event.format(index, 1 << 40)
+        for index in range(2, 20_000)
     )
     return packed(((maps + forks).encode(), 1))
 
@@ -171,7 +172,7 @@ def folded_semicolons() -> bytes:
 
 
 def folded_names() -> bytes:
-    return packed(("".join(f"{at:x} 1\n" for at in range(20_000)).encode(), 1))
+    return packed(("".join(f"{index:x} 1\n" for index in range(20_000)).encode(), 1))
 
 
 def blanks() -> bytes:
@@ -179,23 +180,23 @@ def blanks() -> bytes:
 
 
 def heap_of_stacks() -> bytes:
-    lines = (f"1: 8 [1: 8] @ {' '.join(f'{at * 99 + one:#x}' for one in range(30))}\n" for at in range(1000))
+    lines = (f"1: 8 [1: 8] @ {' '.join(f'{index * 99 + each:#x}' for each in range(30))}\n" for index in range(1000))
     return packed((b"heap profile: 1: 8 [1: 8] @ heapprofile\n", 1), ("".join(lines).encode(), 20))
 
 
 def heap_of_maps() -> bytes:
     line = "{:x}-{:x} r-xp 00000000 08:01 77 /lib/{}.so\n"
-    maps = "".join(line.format(at << 13, (at << 13) + 4096, at) for at in range(20_000, 1, -1))
+    maps = "".join(line.format(offset << 13, (offset << 13) + 4096, offset) for offset in range(20_000, 1, -1))
     return packed((("goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n" + maps).encode(), 1))
 
 
 def heap_of_names_in_maps() -> bytes:
-    names = "".join(f"k{at}={f'$k{at - 1}' * 90}\n" for at in range(1, 100))
+    names = "".join(f"k{index}={f'$k{index - 1}' * 90}\n" for index in range(1, 100))
     return packed((b"goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n", 1), (names.encode() * 60, 1))
 
 
 def jemalloc_threads() -> bytes:
-    threads = "".join(f"  t{at}: 1: 8 [0: 0] name{at}\n" for at in range(2000))
+    threads = "".join(f"  t{index}: 1: 8 [0: 0] name{index}\n" for index in range(2000))
     return packed((b"heap_v2/1\n", 1), (("@ 0x1 0x2\n  t*: 5000: 40000 [0: 0]\n" + threads).encode(), 30))
 
 
@@ -226,22 +227,24 @@ def firefox_lists() -> bytes:
 
 
 def cpuprofile_deep_tree() -> bytes:
-    nodes = ",".join(f'{{"id":{at},"callFrame":{{"functionName":"f"}},"children":[{at + 1}]}}' for at in range(15_000))
+    nodes = ",".join(
+        f'{{"id":{index},"callFrame":{{"functionName":"f"}},"children":[{index + 1}]}}' for index in range(15_000)
+    )
     ids = ",".join(map(str, range(15_000)))
     return packed((f'{{"nodes":[{nodes}],"samples":[{ids}],"timeDeltas":[{ids}]}}'.encode(), 1))
 
 
 def speedscope_events() -> bytes:
-    opened = ",".join(f'{{"type":"O","frame":0,"at":{at}}}' for at in range(12_000))
-    closed = ",".join(f'{{"type":"C","frame":0,"at":{at}}}' for at in range(12_000, 24_000))
+    opened = ",".join(f'{{"type":"O","frame":0,"at":{index}}}' for index in range(12_000))
+    closed = ",".join(f'{{"type":"C","frame":0,"at":{index}}}' for index in range(12_000, 24_000))
     text = f'{{"shared":{{"frames":[{{"name":"f"}}]}},"profiles":[{{"type":"evented","events":[{opened},{closed}]}}]}}'
     return packed((text.encode(), 1))
 
 
 def lines_of_blanks() -> bytes:
     """Lines that a careless pattern reads in quadratic time."""
-    one = "    " + " (in " * 3000 + "\n"
-    return packed((b"Call graph:\n", 1), (("    1 f  " + one + "    1 f" + " " * 16_000 + "x\n").encode() * 20, 10))
+    item = "    " + " (in " * 3000 + "\n"
+    return packed((b"Call graph:\n", 1), (("    1 f  " + item + "    1 f" + " " * 16_000 + "x\n").encode() * 20, 10))
 
 
 def frames_of_brackets() -> bytes:
@@ -255,12 +258,14 @@ def symbols_of_go() -> bytes:
 
 
 def tree_of_calls() -> bytes:
-    lines = "".join(f"{' ' * (at % 8000 + 4)}{8000 - at % 8000} f{at}  (in x)\n" for at in range(8_000))
+    lines = "".join(f"{' ' * (index % 8000 + 4)}{8000 - index % 8000} f{index}  (in x)\n" for index in range(8_000))
     return packed((b"Call graph:\n" + lines.encode(), 1))
 
 
 def bpftrace_stacks() -> bytes:
-    stacks = "".join(f"@[\n{''.join(f'    f{at}{one}+1{chr(10)}' for one in range(40))}]: 1\n" for at in range(500))
+    stacks = "".join(
+        f"@[\n{''.join(f'    f{index}{each}+1{chr(10)}' for each in range(40))}]: 1\n" for index in range(500)
+    )
     return packed((stacks.encode(), 10))
 
 
@@ -293,7 +298,7 @@ def converted(path: str) -> list[str]:
 def processes_of_one_stack() -> str:
     """20,000 processes share a stack of 20,000 locations, as OTLP can say it in 500 KB."""
     made = ProfileData([SampleType("cpu", "nanoseconds")], stored=500_000)
-    made.samples.add([made.location(NO_MAPPING, 1 + at) for at in range(20_000)], [1])
+    made.samples.add([made.location(NO_MAPPING, 1 + index) for index in range(20_000)], [1])
     for pid in range(2, 20_000):
         made.samples.of.append(0)
         made.samples.values[0].append(1)
@@ -311,14 +316,14 @@ def test_a_stack_that_many_processes_share_is_walked_within_the_bound() -> None:
     assert "the processes of each location take more than" in done.answer
 
 
-@pytest.mark.parametrize("make", INPUTS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("make", INPUTS, ids=lambda each: each.__name__)
 def test_a_profile_takes_time_and_memory_by_its_stored_bytes(make: Callable[[], bytes], tmp_path: Path) -> None:
     data = make()
     path = tmp_path / "in"
     path.write_bytes(data)
     name = f"profile: {make.__name__.replace('_', ' ')}"
     done = bounded(converted, str(path), seconds=seconds(data), megabytes=megabytes(data), name=name, stored=len(data))
-    assert all(one.startswith("ProfileError: ") for one in done.answer), done.answer
+    assert all(each.startswith("ProfileError: ") for each in done.answer), done.answer
 
 
 def table_of(how: str, frames: int, samples: int) -> str:

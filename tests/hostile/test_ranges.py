@@ -44,14 +44,14 @@ def combs() -> list[S]:
 
 def made(make: Callable[[], list[S]], lines: bool) -> int:
     names = Names()
-    found = scopes(names, make())
+    result = scopes(names, make())
     many: list[tuple[int, str | None, int]] = (
         [(2 * row, f"/f{row % 3}.c", row % 7) for row in range(COUNT)] if lines else []
     )
-    one, other = Ranges(names.space), Ranges(names.space)
-    for out in (one, other):
-        overlay_lines(found, rows(names, many), out, Source.DWARF)
-    table = caller_files(merge([one, other]))
+    item, other = Ranges(names.space), Ranges(names.space)
+    for out in (item, other):
+        overlay_lines(result, rows(names, many), out, Source.DWARF)
+    table = caller_files(merge([item, other]))
     names.done()
     return len(to_bytes(table))
 

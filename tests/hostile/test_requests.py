@@ -281,10 +281,10 @@ def test_runs_and_dictionaries_in_other_columns_stay_as_small_as_they_are(tmp_pa
 
 def test_buffers_of_a_stream_that_overlap_are_refused(tmp_path: Path) -> None:
     """Every buffer of a batch is the same part of its body."""
-    whole = stream({"build_id": ["ab" * 20] * 64, "address": addresses(64), "other": addresses(64)})
-    first = whole.index((512).to_bytes(8, "little"))  # the lengths of two columns of 64 numbers
-    second = whole.index((512).to_bytes(8, "little"), first + 8)
-    damaged = bytearray(whole)
+    full = stream({"build_id": ["ab" * 20] * 64, "address": addresses(64), "other": addresses(64)})
+    first = full.index((512).to_bytes(8, "little"))  # the lengths of two columns of 64 numbers
+    second = full.index((512).to_bytes(8, "little"), first + 8)
+    damaged = bytearray(full)
     damaged[second : second + 8] = (1 << 20).to_bytes(8, "little")
     status, text = refused(tmp_path, bytes(damaged))
     assert status == 400
@@ -299,7 +299,7 @@ def build_ids(count: int) -> list[str]:
 
 
 def in_lines(names: list[str]) -> tuple[str, bytes, str]:
-    return "/symbolize", lines(*({"build_id": one, "address": 1} for one in names)), ""
+    return "/symbolize", lines(*({"build_id": each, "address": 1} for each in names)), ""
 
 
 def in_arrow(names: list[str]) -> tuple[str, bytes, str]:
@@ -317,13 +317,13 @@ def in_arrow_dictionary(names: list[str]) -> tuple[str, bytes, str]:
 
 
 def in_arrow_extension(names: list[str]) -> tuple[str, bytes, str]:
-    raw = pa.array([bytes.fromhex(one)[-16:] for one in names], pa.binary(16))
+    raw = pa.array([bytes.fromhex(each)[-16:] for each in names], pa.binary(16))
     column = pa.ExtensionArray.from_storage(pa.uuid(), raw)
     return "/symbolize", stream({"build_id": column, "address": addresses(len(names))}), ARROW
 
 
 def in_job(names: list[str]) -> tuple[str, bytes, str]:
-    modules = [["program", f"{one[-32:].upper()}0"] for one in names]
+    modules = [["program", f"{each[-32:].upper()}0"] for each in names]
     stacks = [[[index, 1] for index in range(len(names))]]
     return "/symbolicate/v5", json.dumps({"memoryMap": modules, "stacks": stacks}).encode(), ""
 
@@ -333,9 +333,9 @@ def in_profile(names: list[str]) -> tuple[str, bytes, str]:
     from whence.samples.model import Mapping, ProfileData, SampleType
 
     profile = ProfileData([SampleType("samples", "count")])
-    for number, one in enumerate(names):
+    for number, each in enumerate(names):
         start = 0x10000 * (number + 1)
-        profile.mappings.append(Mapping(start, start + 0x1000, 0, f"/bin/{number}", one))
+        profile.mappings.append(Mapping(start, start + 0x1000, 0, f"/bin/{number}", each))
         profile.samples.add([profile.location(number, start + 16)], [1])
     return "/profile", formats.to_bytes(profile, "pprof", "profile"), ""
 
@@ -422,8 +422,8 @@ def test_wanted_does_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(wanted, "NEW", 5)
     with Store(tmp_path / "store") as store:
         names = build_ids(100)
-        for one in names:
-            store.missed(one, "test")
-        kept = {one.build_id for one in store.wanted()}
+        for each in names:
+            store.missed(each, "test")
+        kept = {each.build_id for each in store.wanted()}
     assert 20 <= len(kept) <= 25
     assert kept == set(names[-len(kept) :])

@@ -53,10 +53,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(scope="module", params=HOSTS)
 def server(request: pytest.FixtureRequest, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Run a server with its own store; yield its address and process."""
-    place = tmp_path_factory.mktemp("served") / "store"
-    with Store(place) as store:
+    location = tmp_path_factory.mktemp("served") / "store"
+    with Store(location) as store:
         store.add(files.stripped, files.debug)
-    with running(place, by=request.param) as started:
+    with running(location, by=request.param) as started:
         yield started
 
 
@@ -69,7 +69,8 @@ class Mixed:
 
         base = f"/buildid/{files.build_id}"
         lines = b"".join(
-            json.dumps({"build_id": files.build_id, "address": files.vaddr + one}).encode() + b"\n" for one in range(50)
+            json.dumps({"build_id": files.build_id, "address": files.vaddr + each}).encode() + b"\n"
+            for each in range(50)
         )
         profile = formats.to_bytes(program_profile(files.whole), "pprof", "profile")
         stacks = json.dumps(job(files, [[0, offset_of(files)]] * 20)).encode()
@@ -92,7 +93,7 @@ class Mixed:
         self._dice = random.Random(1)
 
     def next(self) -> tuple[str, bytes]:
-        ((name, _, _, asked),) = self._dice.choices(self._asked, [one[2] for one in self._asked])
+        ((name, _, _, asked),) = self._dice.choices(self._asked, [each[2] for each in self._asked])
         return name, asked
 
 
@@ -122,7 +123,7 @@ def test_many_clients_with_mixed_requests_cause_no_error_and_no_growth(server: A
             print(
                 f"  {name:8} {len(mine):6,}: median {1e3 * statistics.median(mine):6.1f} ms, 99 of 100 within "
                 f"{1e3 * mine[int(0.99 * len(mine))]:6.1f} ms, of the slowest hundredth of all "
-                f"{sum(one >= slow for one in mine):4}"
+                f"{sum(each >= slow for each in mine):4}"
             )
     wrong = Counter((name, status) for name, status, _ in first + done if status != mixed.wanted[name])
     assert not wrong
@@ -150,7 +151,7 @@ class Hostile:
         self._packed = arrow([files.build_id] * 100_000, [0] * 100_000, "zstd")
         made = program_profile(files.whole)
         self._profiles = [
-            formats.to_bytes(made, one, "profile") for one in ("pprof", "otlp", "otlp-json", "folded", "firefox")
+            formats.to_bytes(made, each, "profile") for each in ("pprof", "otlp", "otlp-json", "folded", "firefox")
         ]
         self._bombs = [
             ("/symbolize", gzip.compress(b"\n" * (48 << 20)), ""),
@@ -208,7 +209,7 @@ class Hostile:
         return request("PUT", path, body)
 
     def _id(self) -> bytes:
-        known = dict.fromkeys(("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"))
+        expected = dict.fromkeys(("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"))
         path = "/".join(
             (
                 "",
@@ -218,7 +219,7 @@ class Hostile:
                 quote(self._text()),
             )
         )
-        return request(self._dice.choice([*known]), path, headers=[("Origin", "http://a"), ("Referer", "\xff")])
+        return request(self._dice.choice([*expected]), path, headers=[("Origin", "http://a"), ("Referer", "\xff")])
 
     def _range(self) -> bytes:
         dice = self._dice
@@ -234,7 +235,7 @@ class Hostile:
         return self._dice.choice(("", "0", "1", "5", "99999999999999999999", "-1", "18446744073709551615", "\xb2"))
 
     def _header(self) -> str:
-        return "".join(one for one in self._text() if " " <= one <= "~")
+        return "".join(each for each in self._text() if " " <= each <= "~")
 
     def _value(self) -> object:
         """Return a random JSON value."""
@@ -398,8 +399,8 @@ def test_slow_clients_do_not_delay_other_clients(server: Any, files: Files) -> N
     """Some clients send a byte at a time or do not read a large response; the others are answered."""
 
     async def run() -> list[tuple[str, int, float]]:
-        place = server.url.removeprefix("http://").split(":")
-        lines = [await asyncio.open_connection(place[0], int(place[1])) for _ in range(60)]
+        location = server.url.removeprefix("http://").split(":")
+        lines = [await asyncio.open_connection(location[0], int(location[1])) for _ in range(60)]
         for number, (_, writer) in enumerate(lines):
             if number % 3 == 0:
                 writer.write(b"GET /healthz HTTP/1.1\r\nHos")
@@ -414,6 +415,6 @@ def test_slow_clients_do_not_delay_other_clients(server: Any, files: Files) -> N
             writer.transport.abort()
             with suppress(ConnectionError):
                 await writer.wait_closed()
-        return [one for one in done if one[1] != mixed.wanted[one[0]] or one[2] > PATIENCE]
+        return [each for each in done if each[1] != mixed.wanted[each[0]] or each[2] > PATIENCE]
 
     assert asyncio.run(run()) == []

@@ -32,9 +32,9 @@ def everything(folder: Path) -> set[str]:
 
 def add_quickly(store: Store, path: Path) -> list[str]:
     began = time.process_time()
-    found = store.add(path)
+    result = store.add(path)
     assert time.process_time() - began < 20
-    return [one.outcome for one in found]
+    return [each.outcome for each in result]
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "absolute", "a/../../../escaped", "\x1b[2J", "a" * 5000])
@@ -43,29 +43,29 @@ def test_member_names_never_write_outside_the_store(tmp_path: Path, name: str) -
         name = str(tmp_path / "escaped")
     (tmp_path / "in").mkdir()
     with tarfile.open(tmp_path / "in" / "a.tar", "w") as made:
-        one = tarfile.TarInfo(name)
-        one.size = len(PROGRAM)
-        made.addfile(one, io.BytesIO(PROGRAM))
+        item = tarfile.TarInfo(name)
+        item.size = len(PROGRAM)
+        made.addfile(item, io.BytesIO(PROGRAM))
     with zipfile.ZipFile(tmp_path / "in" / "b.zip", "w") as package:
         package.writestr(name, PROGRAM)
     before = everything(tmp_path)
     with Store(tmp_path / "store") as store:
-        found = store.add(tmp_path / "in")
-        assert [one.outcome for one in found] == ["added", "same"]
-        assert all("\x1b" not in one.origin for one in found)
-        known = store.find(ID)
-        assert known is not None
-        assert "/" not in known.name
-    assert {one for one in everything(tmp_path) - before if not one.startswith("store")} == set()
+        result = store.add(tmp_path / "in")
+        assert [item.outcome for item in result] == ["added", "same"]
+        assert all("\x1b" not in item.origin for item in result)
+        expected = store.find(ID)
+        assert expected is not None
+        assert "/" not in expected.name
+    assert {item for item in everything(tmp_path) - before if not item.startswith("store")} == set()
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE,
                                   tarfile.DIRTYPE])  # fmt: skip
 def test_links_and_devices_in_packages_are_passed_over(tmp_path: Path, kind: bytes) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as made:
-        one = tarfile.TarInfo("./program")
-        one.type, one.linkname, one.devmajor, one.devminor = kind, "/etc/shadow", 1, 5
-        made.addfile(one)
+        item = tarfile.TarInfo("./program")
+        item.type, item.linkname, item.devmajor, item.devminor = kind, "/etc/shadow", 1, 5
+        made.addfile(item)
     with Store(tmp_path / "store") as store:
         assert store.add(tmp_path / "a.tar") == []
         assert not (tmp_path / "store" / "buildid").exists()
@@ -100,16 +100,16 @@ def test_bombs_are_given_up_when_their_budget_is_spent(tmp_path: Path, packing: 
         quickly = {"preset": 0} if packing == "xz" else {"compresslevel": 1}
         with tarfile.open(path, f"w:{packing}", **quickly) as made:  # type: ignore[call-overload]
             for name, length, content in (("good", len(PROGRAM), io.BytesIO(PROGRAM)), ("bomb", size, Zeros())):
-                one = tarfile.TarInfo(name)
-                one.size = length
-                made.addfile(one, content)
+                item = tarfile.TarInfo(name)
+                item.size = length
+                made.addfile(item, content)
     assert path.stat().st_size < size / 100
     with Store(tmp_path / "store") as store:
-        found = store.add(path)
-        assert found[0].outcome == "added"
-        assert {one.outcome for one in found[1:]} == {"refused"}
-        assert any("64 times" in one.why for one in found[1:])
-        left = [one for one in (tmp_path / "store").rglob("*") if one.is_file() and one.stat().st_size > 1 << 20]
+        result = store.add(path)
+        assert result[0].outcome == "added"
+        assert {item.outcome for item in result[1:]} == {"refused"}
+        assert any("64 times" in item.why for item in result[1:])
+        left = [item for item in (tmp_path / "store").rglob("*") if item.is_file() and item.stat().st_size > 1 << 20]
         assert left == []
 
 
@@ -130,18 +130,18 @@ def test_packages_with_flipped_bytes_and_cut_ones_are_refused_or_read(tmp_path: 
     pick = random.Random(seed)
     inside = io.BytesIO()
     with tarfile.open(fileobj=inside, mode="w:gz") as made:
-        one = tarfile.TarInfo("program")
-        one.size = len(PROGRAM)
-        made.addfile(one, io.BytesIO(PROGRAM))
+        item = tarfile.TarInfo("program")
+        item.size = len(PROGRAM)
+        made.addfile(item, io.BytesIO(PROGRAM))
     tar = inside.getvalue()
     head = f"{'debian-binary':16}{0:<12}{0:<6}{0:<6}{100644:<8}{4:<10}`\n".encode() + b"2.0\n"
     data = f"{'data.tar.gz':16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(tar):<10}`\n".encode() + tar
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w") as package:
         package.writestr("program", PROGRAM)
-    whole = {"a.deb": AR_MAGIC + head + data, "a.tar.gz": tar, "a.zip": zipped.getvalue()}
+    full = {"a.deb": AR_MAGIC + head + data, "a.tar.gz": tar, "a.zip": zipped.getvalue()}
     with Store(tmp_path / "store") as store:
-        for name, content in whole.items():
+        for name, content in full.items():
             for number in range(25):
                 broken = bytearray(content)
                 if number % 3 == 0:
@@ -172,11 +172,11 @@ def test_descriptions_that_no_store_wrote_count_as_missing(tmp_path: Path, conte
         store.add(tmp_path / "program")
         path = tmp_path / "store" / "buildid" / ID / "meta.json"
         path.write_bytes(content)
-        found = meta.read(content, ID)
-        assert found is None or set(found.files) <= set(names.KINDS)
+        result = meta.read(content, ID)
+        assert result is None or set(result.files) <= set(names.KINDS)
         assert rows_in(content) == []
         list(verify(store))
-        assert {one.outcome for one in store.add(tmp_path / "program")} <= {"same", "added"}
+        assert {each.outcome for each in store.add(tmp_path / "program")} <= {"same", "added"}
         assert not list(verify(store))
 
 
@@ -188,10 +188,15 @@ def test_copies_that_a_forged_description_names_are_not_removed(tmp_path: Path) 
         other.parent.mkdir()
         other.write_bytes(b"another's")
         path = tmp_path / "store" / "buildid" / ID / "meta.json"
-        known = json.loads(path.read_text())
-        known["copies"] = [f"buildid/{'cd' * 20}/debuginfo", "../outside", f"symbolizer/../{ID}", "whence-store.json"]
-        known["debug_id"] = "../../outside"
-        path.write_text(json.dumps(known))
+        expected = json.loads(path.read_text())
+        expected["copies"] = [
+            f"buildid/{'cd' * 20}/debuginfo",
+            "../outside",
+            f"symbolizer/../{ID}",
+            "whence-store.json",
+        ]
+        expected["debug_id"] = "../../outside"
+        path.write_text(json.dumps(expected))
         (tmp_path / "outside").write_text("mine")
         store.remove(ID)
         assert other.exists()

@@ -21,7 +21,7 @@ from whence.unwind.unwinder import Unwinder
 def ends_of_smashed_stacks(seed: int, many: int) -> dict[str, int]:
     """How stacks of random words in random CFI end, and with how many frames."""
     rng = random.Random(seed)
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for _ in range(many):
         process = Process()
         process.stack[:] = b"".join(
@@ -31,19 +31,21 @@ def ends_of_smashed_stacks(seed: int, many: int) -> dict[str, int]:
             for _ in range(512)
         )
         process.code[:] = rng.randbytes(0x1000)
-        for at in range(0, 0x1000, 0x200):
+        for offset in range(0, 0x1000, 0x200):
             cfa = Cfa(rng.choice((SP_X86, 6, 3)), rng.choice((-8, 0, 8, 16, 1 << 40)))
             if rng.random() < 0.3:
                 cfa = Cfa(0, 0, rng.randbytes(rng.randrange(12)))
             rule = rng.choice((PUSHED, Rule(How.REGISTER, 6), Rule(How.VAL_OFFSET, -8), Rule(How.OFFSET, 8), OUTERMOST))
-            process.describe(at, at + 0x180, cfa, rng.random() < 0.1, **{f"r{RA_X86}": rule, "r7": Rule(How.OFFSET, 0)})
+            process.describe(
+                offset, offset + 0x180, cfa, rng.random() < 0.1, **{f"r{RA_X86}": rule, "r7": Rule(How.OFFSET, 0)}
+            )
         unwinder = Unwinder(X86_64, process, process)
         unwinder.scan = rng.random() < 0.5
         registers = {number: STACK + 8 * rng.randrange(512) for number in X86_64.names}
         unwound = unwinder.unwind(CODE + rng.randrange(0x1000), registers)
         assert unwound.frames
-        found[str(unwound.end)] = found.get(str(unwound.end), 0) + 1
-    return found
+        result[str(unwound.end)] = result.get(str(unwound.end), 0) + 1
+    return result
 
 
 def test_smashed_stacks_end_with_a_reason_in_little_time() -> None:
@@ -56,8 +58,8 @@ def test_signal_frames_that_interrupt_one_another_for_ever_end() -> None:
     """Each trampoline's saved registers lead to the next one, the last to the first."""
     process = Process()
     process.code[0x80:0x89] = bytes.fromhex("48c7c00f0000000f05")
-    for at in range(0, 0xE00, 0x100):
-        process.words(STACK + at + 0xA0, STACK + (at + 0x100) % 0xE00, CODE + 0x80)
+    for offset in range(0, 0xE00, 0x100):
+        process.words(STACK + offset + 0xA0, STACK + (offset + 0x100) % 0xE00, CODE + 0x80)
     unwound = process.unwind(CODE + 0x80)
     assert (str(unwound.end), len(unwound.frames)) == ("loop", 15)
 
@@ -85,14 +87,14 @@ def test_a_core_cut_at_any_byte_or_with_any_bit_flipped_has_stacks_that_end(tmp_
         changed[rng.randrange(0x800)] ^= 1 << rng.randrange(8)
         flipped.append(bytes(changed))
     told = 0
-    for one in (*cut, *flipped):
-        path.write_bytes(one)
+    for each in (*cut, *flipped):
+        path.write_bytes(each)
         try:
             stacks = whence.Core(path).stacks(scan=scan)
         except whence.WhenceError:
             continue
-        for found in stacks:
-            assert found.frames or found.end.value == "no-registers"
+        for result in stacks:
+            assert result.frames or result.end.value == "no-registers"
             told += 1
     assert told > 8
 
@@ -107,5 +109,5 @@ def test_mappings_that_overlap_in_a_core_are_no_obstacle(tmp_path: Path) -> None
     ]
     path = tmp_path / "core"
     path.write_bytes(core(mapped, [status(78, 0x401010, 0x7000)]))
-    (found,) = whence.Core(path).stacks(scan=True)
-    assert len(found.frames) == 2
+    (result,) = whence.Core(path).stacks(scan=True)
+    assert len(result.frames) == 2

@@ -24,11 +24,11 @@ def answers(made: str, frames: int = 1) -> dict[str, str]:
     data = {
         "doubling": doubling, "named": named_doubling, "arrays": arrays_of_arrays, "expressions": nested_expressions
     }[made]()  # fmt: skip
-    found = variables_of(
+    result = variables_of(
         data, {STACK: bytes(1 << 12)}, {6: STACK, 0: 1}, pcs=[LOW + 1 + n % 200 for n in range(frames)]
     )
-    assert all(len(one.type) <= 2000 and len(str(one.value)) <= 1 << 20 for one in found)
-    return {one.name: str(one.value)[:100] for one in found}
+    assert all(len(each.type) <= 2000 and len(str(each.value)) <= 1 << 20 for each in result)
+    return {each.name: str(each.value)[:100] for each in result}
 
 
 def test_structures_that_double_end() -> None:
@@ -59,12 +59,12 @@ def mutants(seed: int, many: int) -> int:
     """Read the variables of mutated debug info; gives how many variables were found."""
     dice = random.Random(seed)
     seeds = [nested_expressions(), file([INT], [variable("v", INT, FBREG + sleb(0))])]
-    found = 0
+    result = 0
     for _ in range(many):
         data = mutated(dice.choice(seeds), dice)
         with suppress(WhenceError):
-            found += len(variables_of(data, {STACK: bytes(1 << 12)}, {6: STACK}))
-    return found
+            result += len(variables_of(data, {STACK: bytes(1 << 12)}, {6: STACK}))
+    return result
 
 
 def test_mutated_debug_info_has_variables_or_none() -> None:

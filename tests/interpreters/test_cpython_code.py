@@ -116,7 +116,16 @@ def test_long_strings_and_tables_are_refused() -> None:
 
 def test_lnotab_adds_lines_from_the_first() -> None:
     table = bytes([6, 1, 44, 5, 0, 256 - 3, 4, 127])  # lnotab_notes.txt
-    assert [line_of_lnotab(table, 10, at) for at in (-1, 0, 5, 6, 49, 50, 53, 54)] == [10, 10, 10, 11, 11, 13, 13, 140]
+    assert [line_of_lnotab(table, 10, offset) for offset in (-1, 0, 5, 6, 49, 50, 53, 54)] == [
+        10,
+        10,
+        10,
+        11,
+        11,
+        13,
+        13,
+        140,
+    ]
 
 
 def test_the_table_of_3_10_has_ranges_without_a_line() -> None:

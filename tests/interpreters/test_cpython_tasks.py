@@ -55,11 +55,11 @@ def frames(task: Task) -> list[tuple[str, str, int]]:
 
 def chains(tasks: Tasks) -> dict[int, dict[str, list[tuple[str, str, int]]]]:
     """Frames of the tasks that do not run, by thread and name."""
-    found: dict[int, dict[str, list[tuple[str, str, int]]]] = {}
+    result: dict[int, dict[str, list[tuple[str, str, int]]]] = {}
     for task in tasks.tasks:
         if task.state is not TaskState.RUNNING:
-            found.setdefault(task.tid, {})[task.name] = frames(task)
-    return found
+            result.setdefault(task.tid, {})[task.name] = frames(task)
+    return result
 
 
 def test_chains_are_those_that_the_coroutines_report(process: PythonTasks, tasks: Tasks) -> None:
@@ -155,10 +155,12 @@ def test_damaged_memory_costs_only_the_tasks_that_it_damages(process: PythonTask
         for seed in range(60):
             located = live.interpreters.tasks(damaged(read, random.Random(seed), rarely=2000 if seed % 2 else 100))
             located.read()
-            found = located.tasks(threads, stacks)
-            assert all(task.problem or task.frames or task.state is not TaskState.RUNNING for task in found)
-            complete += len(found) == len(tasks.tasks) and not any(task.problem for task in found)
-            incomplete += bool(located.problems) or len(found) < len(tasks.tasks) or any(task.problem for task in found)
+            result = located.tasks(threads, stacks)
+            assert all(task.problem or task.frames or task.state is not TaskState.RUNNING for task in result)
+            complete += len(result) == len(tasks.tasks) and not any(task.problem for task in result)
+            incomplete += (
+                bool(located.problems) or len(result) < len(tasks.tasks) or any(task.problem for task in result)
+            )
         assert complete
         assert incomplete
 

@@ -72,8 +72,8 @@ def test_every_sample_is_merged(pid: int) -> None:
 
 
 def test_the_gil_and_idle_threads_select_samples(pid: int) -> None:
-    held = profiles.sample(pid, every=0.01, seconds=0.2, gil=True)
-    assert {tuple(python_frames(functions)) for functions in stacks(held)} == {("busy", "sorting")}
+    kept = profiles.sample(pid, every=0.01, seconds=0.2, gil=True)
+    assert {tuple(python_frames(functions)) for functions in stacks(kept)} == {("busy", "sorting")}
     running_ones = profiles.sample(pid, every=0.01, seconds=0.2, idle=False)
     assert {str(sample.labels["state"]) for sample in running_ones.samples} == {"R"}
 
@@ -83,8 +83,8 @@ def test_child_processes_are_sampled(program: Path) -> None:
         (child,) = descendants("/proc", pid)
         profile = profiles.sample(pid, every=0.01, seconds=0.5, children=True)
         os.kill(child, 9)
-    found = {(sample.labels["pid"], *python_frames(sample.functions)) for sample in profile.samples}
-    assert {(pid, "busy", "sorting"), (child, "busy", "sorting")} <= found
+    result = {(sample.labels["pid"], *python_frames(sample.functions)) for sample in profile.samples}
+    assert {(pid, "busy", "sorting"), (child, "busy", "sorting")} <= result
 
 
 @pytest.mark.parametrize("name", ["cpu.pb.gz", "cpu.folded", "cpu.json", "cpu.html"])

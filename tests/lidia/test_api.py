@@ -231,4 +231,4 @@ def test_a_refused_range_leaves_the_builder_unchanged(wrong: dict[str, Any]) -> 
         builder.add(**{"vaddr": 0x2000, "length": 16, "function": "refused", **wrong})
     builder.add(vaddr=0x3000, length=16, function="last")
     with lidia.from_bytes(builder.to_bytes()) as table:
-        assert [(one.vaddr, one.function) for one in table] == [(0x1000, "first"), (0x3000, "last")]
+        assert [(each.vaddr, each.function) for each in table] == [(0x1000, "first"), (0x3000, "last")]

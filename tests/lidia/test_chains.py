@@ -36,7 +36,7 @@ def test_a_table_grows_by_the_chains_of_others(first: list[Frames], second: list
     bases = table.add(ChainTable.of(second)), table.add(ChainTable.of(third))
     assert bases == (len(first), len(first) + len(second))
     assert table.chains() == [(), *first, *second, *third]
-    assert all(one is other for one, other in zip(made, table.chains(), strict=False))  # made once
+    assert all(each is other for each, other in zip(made, table.chains(), strict=False))  # made once
     assert len(set(table.functions)) == len(table.functions)
     assert table.chains()[NO_CHAIN] == ()
 

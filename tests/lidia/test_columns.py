@@ -50,8 +50,8 @@ def test_columns_are_as_wide_as_the_largest_needs(largest: int, width: int) -> N
     for ranges in (located(columns=(largest, 9, largest, 9, 3)), located(call=largest)):
         with lidia.from_bytes(to_bytes(ranges)) as archive:
             assert archive.info().column_width == width
-            found = [frame.column for vaddr in (0x1000, 0x1018) for frame in archive.lookup(vaddr)]
-            assert largest in found
+            result = [frame.column for vaddr in (0x1000, 0x1018) for frame in archive.lookup(vaddr)]
+            assert largest in result
 
 
 def test_entries_with_other_columns_are_not_shared() -> None:
@@ -86,17 +86,17 @@ def test_archives_without_columns_or_lines_have_no_chunk_of_columns() -> None:
 @pytest.mark.parametrize("tag", [COLUMNS, DISCRIMINATORS])
 def test_a_damaged_chunk_is_reported_and_lookups_still_work(tag: bytes) -> None:
     data = to_bytes(located(), crc=False)
-    at = data.index(tag)
-    size = int.from_bytes(data[at + 8 : at + 16], "little")
-    broken = [data[: at + 16] + bytes([change]) + data[at + 17 :] for change in (0, 3, 200)]
+    offset = data.index(tag)
+    size = int.from_bytes(data[offset + 8 : offset + 16], "little")
+    broken = [data[: offset + 16] + bytes([change]) + data[offset + 17 :] for change in (0, 3, 200)]
     if tag == DISCRIMINATORS:
-        broken = [data[: at + 16 + 8] + bytes([9]) + data[at + 16 + 9 :], *broken[2:]]
+        broken = [data[: offset + 16 + 8] + bytes([9]) + data[offset + 16 + 9 :], *broken[2:]]
     for changed in broken:
         with lidia.from_bytes(changed) as archive:
-            assert any(tag.decode() in problem for problem in archive.verify()), changed[at:]
+            assert any(tag.decode() in problem for problem in archive.verify()), changed[offset:]
             assert [frame.line for frame in archive.lookup(0x1019)] == [7, 4]
     for cut in range(size):
-        small = data[: at + 8] + cut.to_bytes(8, "little") + data[at + 16 :]
+        small = data[: offset + 8] + cut.to_bytes(8, "little") + data[offset + 16 :]
         with lidia.from_bytes(small) as archive:
             assert archive.verify()
             assert [frame.line for frame in archive.lookup(0x1019)] == [7, 4]

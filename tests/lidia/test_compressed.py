@@ -38,11 +38,11 @@ def test_a_compressed_archive_gives_equal_answers_under_any_name(suffix: str, tm
     plain, path = tmp_path / "plain", tmp_path / "any name"
     plain.write_bytes(archive())
     path.write_bytes(PACK[suffix](archive()))
-    with lidia.open(plain) as one, lidia.open(path, crc=True) as other, whence.open(path) as binary:
-        assert list(other) == list(one)
-        assert (other.about, other.verify()) == (one.about, [])
+    with lidia.open(plain) as each, lidia.open(path, crc=True) as other, whence.open(path) as binary:
+        assert list(other) == list(each)
+        assert (other.about, other.verify()) == (each.about, [])
         assert binary.is_archive
-        assert binary.lookup(0x1000) == one.lookup(0x1000) != ()
+        assert binary.lookup(0x1000) == each.lookup(0x1000) != ()
     with lidia.from_bytes(path.read_bytes()) as table:
         assert len(table) == 20
     for words in (("addr", "1000"), ("lidia verify",), ("lidia dump",)):
@@ -58,8 +58,8 @@ def test_a_folder_of_archives_may_contain_compressed_archives(suffix: str, name:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(PACK[suffix](archive()))
     with Locator(dirs=(), local=False, archive_dirs=[tmp_path]) as locator:
-        found = locator.open(build_id=BUILD_ID)
-        assert found.lookup(0x1000)[0].function == "f0"
+        result = locator.open(build_id=BUILD_ID)
+        assert result.lookup(0x1000)[0].function == "f0"
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -87,7 +87,7 @@ def test_a_gzip_archive_stores_neither_time_nor_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", PACK)
 def test_members_and_frames_are_read_as_one_archive(suffix: str, tmp_path: Path) -> None:
     data, path = archive(), tmp_path / "x"
-    path.write_bytes(b"".join(PACK[suffix](data[at : at + 200]) for at in range(0, len(data), 200)))
+    path.write_bytes(b"".join(PACK[suffix](data[offset : offset + 200]) for offset in range(0, len(data), 200)))
     with lidia.open(path, crc=True) as table:
         assert len(table) == 20
 
@@ -106,11 +106,11 @@ def test_a_damaged_byte_is_an_error_or_changes_no_answer(suffix: str, tmp_path: 
     path = tmp_path / "x"
     errors: list[str] = []
     data = compress(archive(3), suffix)
-    for at in range(4, len(data)):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+    for index in range(4, len(data)):
+        path.write_bytes(data[:index] + bytes([data[index] ^ 0x10]) + data[index + 1 :])
         try:
             with lidia.open(path, crc=True) as table:
-                assert [one.function for one in table] == ["f0", "f1", "f2"]
+                assert [each.function for each in table] == ["f0", "f1", "f2"]
         except LidiaError as error:
             errors.append(str(error))
     assert len(errors) > len(data) // 2

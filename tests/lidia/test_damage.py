@@ -37,11 +37,11 @@ def test_every_truncation_is_refused_or_answers_the_same() -> None:
     bare = [frames and [frame._replace(source="") for frame in frames] for frames in want or []]  # type: ignore[attr-defined]
     documented = lidia.from_bytes(WHOLE).header.end
     for size in range(len(WHOLE)):
-        found = answers(WHOLE[:size])
+        result = answers(WHOLE[:size])
         if size < documented:
-            assert found is None, size
+            assert result is None, size
         else:  # the extra section is gone, with the sources it holds
-            assert [frames and list(frames) for frames in found or []] == bare  # type: ignore[call-overload]
+            assert [frames and list(frames) for frames in result or []] == bare  # type: ignore[call-overload]
 
 
 def test_every_flipped_bit_of_the_header_is_refused_or_answers_the_same() -> None:
@@ -54,19 +54,19 @@ def test_every_flipped_bit_of_the_header_is_refused_or_answers_the_same() -> Non
 
 def test_every_flipped_byte_ends_in_answers_or_an_error() -> None:
     answered = 0
-    for at in range(0x80, len(WHOLE)):
+    for index in range(0x80, len(WHOLE)):
         for flip in (0x01, 0x80, 0xFF):
             data = bytearray(WHOLE)
-            data[at] ^= flip
+            data[index] ^= flip
             answered += answers(bytes(data)) is not None
     assert answered > len(WHOLE)  # a third of them, at least
 
 
 def test_the_checksums_detect_every_flipped_bit_of_the_sections() -> None:
     end = lidia.from_bytes(WHOLE).header.end
-    for at in range(0x80, end):
+    for index in range(0x80, end):
         data = bytearray(WHOLE)
-        data[at] ^= 4
+        data[index] ^= 4
         with pytest.raises(ChecksumError):
             lidia.from_bytes(bytes(data), crc=True)
         with lidia.from_bytes(bytes(data)) as opened:
@@ -126,9 +126,9 @@ def test_huge_counts_cost_nothing() -> None:
 
 @pytest.mark.parametrize("make", [prefixed, terminated])
 def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> None:  # type: ignore[no-untyped-def]
-    strings, at = make(b"good")
+    strings, offset = make(b"good")
     outside = len(strings) + 5
-    rows = [(16, 8, 0, at[b"good"], *[0] * 5), (24, 8, 0, outside, *[0] * 5), (32, 8, 0, (1 << 32) - 1, *[0] * 5)]
+    rows = [(16, 8, 0, offset[b"good"], *[0] * 5), (24, 8, 0, outside, *[0] * 5), (32, 8, 0, (1 << 32) - 1, *[0] * 5)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         assert opened.lookup(17)[0].function == "good"
         for address, row in ((25, 1), (33, 2)):
@@ -146,19 +146,19 @@ def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> No
 
 
 def test_a_text_that_extends_past_the_strings_is_an_error() -> None:
-    strings, at = prefixed(b"good", b"last")
-    strings = strings[: at[b"last"]] + struct.pack("<I", 0xFFFFFFFF) + b"last"
+    strings, offset = prefixed(b"good", b"last")
+    strings = strings[: offset[b"last"]] + struct.pack("<I", 0xFFFFFFFF) + b"last"
     with (
-        lidia.from_bytes(Forged([(16, 8, 0, at[b"last"], *[0] * 5)], strings).bytes()) as opened,
+        lidia.from_bytes(Forged([(16, 8, 0, offset[b"last"], *[0] * 5)], strings).bytes()) as opened,
         pytest.raises(LidiaError),
     ):
         opened.lookup(17)
 
 
 def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -> None:
-    strings, at = prefixed(b"f")
+    strings, offset = prefixed(b"f")
     rows = [
-        (8 * i, 8, 0, at[b"f"], 0, index, count, 0, 0)
+        (8 * i, 8, 0, offset[b"f"], 0, index, count, 0, 0)
         for i, (index, count) in enumerate([(0, 1), (1, 1), (0, 2), (0xFFFFFFFF, 0xFFFFFFFF)])
     ]
     with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
@@ -166,39 +166,39 @@ def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -
         for address in (9, 17, 25):
             with pytest.raises(LidiaError, match=r"range [123] has line entries \[.*\), but the line tables have 1"):
                 opened.lookup(address)
-        found = opened.lookup_many([1, 9, 17, 25])
-        assert (found.line.tolist(), found.faults) == ([7, 0, 0, 0], 3)
+        result = opened.lookup_many([1, 9, 17, 25])
+        assert (result.line.tolist(), result.faults) == ([7, 0, 0, 0], 3)
 
 
 def test_verify_reports_ranges_out_of_order_and_lookups_are_safe() -> None:
-    strings, at = prefixed(b"f")
-    rows = [(vaddr, 8, 0, at[b"f"], *[0] * 5) for vaddr in (64, 8, 32, 0)]
+    strings, offset = prefixed(b"f")
+    rows = [(vaddr, 8, 0, offset[b"f"], *[0] * 5) for vaddr in (64, 8, 32, 0)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         assert opened.verify() == ["lidia VA table+0x4: range 1 is not in order of (vaddr, depth)"]
         list(opened.lookup_many(range(100)))
 
 
 def test_the_length_of_chains_is_bounded() -> None:
-    strings, at = prefixed(b"f")
-    rows = [(i, 1 << 20, 5000 - i, at[b"f"], *[0] * 5) for i in range(5000)]
+    strings, offset = prefixed(b"f")
+    rows = [(i, 1 << 20, 5000 - i, offset[b"f"], *[0] * 5) for i in range(5000)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         frames = opened.lookup(4999)
         assert len(frames) == 1  # depths must fall from frame to frame
         assert len(opened.lookup_many([4999])[0]) == 1
-    rows = [(i, 1 << 20, i, at[b"f"], *[0] * 5) for i in range(5000)]
+    rows = [(i, 1 << 20, i, offset[b"f"], *[0] * 5) for i in range(5000)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         assert len(opened.lookup(4999)) == len(opened.lookup_many([4999])[0]) == 512
 
 
 def test_a_damaged_extra_section_is_reported_and_lookups_still_work() -> None:
     header = lidia.from_bytes(WHOLE).header
-    for at in range(header.end, len(WHOLE)):
+    for index in range(header.end, len(WHOLE)):
         data = bytearray(WHOLE)
-        data[at] ^= 0x10
+        data[index] ^= 0x10
         with lidia.from_bytes(bytes(data), crc=True) as opened:
             assert [frame.function for frame in opened.lookup(0x1015)] == ["inner", "outer", "main"]
             opened.lookup_many(ADDRESSES).function  # noqa: B018
-            if at < len(WHOLE) - 8:  # without its magic there is no footer
+            if index < len(WHOLE) - 8:  # without its magic there is no footer
                 assert opened.info().extra_problem
                 assert len(opened.verify()) == 1
 

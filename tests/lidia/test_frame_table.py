@@ -28,92 +28,92 @@ def archive() -> lidia.Table:
 
 
 def test_a_table_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> None:
-    found = archive.lookup_many(ASKED)
+    result = archive.lookup_many(ASKED)
     chains = [archive.lookup(vaddr) for vaddr in ASKED]
-    assert len(found) == 5
-    assert list(found) == chains
-    assert [found[i] for i in range(5)] == chains == [found[i - 5] for i in range(5)]
+    assert len(result) == 5
+    assert list(result) == chains
+    assert [result[i] for i in range(5)] == chains == [result[i - 5] for i in range(5)]
     for cut in (slice(1, 4), slice(None, None, -1), slice(3, 1), slice(None, None, 2), slice(-2, None)):
-        assert isinstance(found[cut], lidia.FrameTable)
-        assert list(found[cut]) == chains[cut]
-        assert list(found[cut][::-1]) == chains[cut][::-1]
-    assert chains[0] in found
-    assert (found[:3].unknown, found[3:].unknown, found.index(chains[2])) == (1, 1, 2)
+        assert isinstance(result[cut], lidia.FrameTable)
+        assert list(result[cut]) == chains[cut]
+        assert list(result[cut][::-1]) == chains[cut][::-1]
+    assert chains[0] in result
+    assert (result[:3].unknown, result[3:].unknown, result.index(chains[2])) == (1, 1, 2)
     for outside in (5, -6):
         with pytest.raises(IndexError, match="there are 5 addresses"):
-            found[outside]
+            result[outside]
 
 
 def test_consecutive_equal_chains_share_one_object_and_names_are_made_in_order(archive: lidia.Table) -> None:
     asked = [0, 1, *[0x1015] * 3, 0x1041, 0x1015, *range(0x1000, 0x1060)]
-    found = archive.lookup_many(asked)
-    chains = found.chains()
+    result = archive.lookup_many(asked)
+    chains = result.chains()
     assert chains == [archive.lookup(vaddr) for vaddr in asked]
     assert chains[2] is chains[3] is chains[4]
     assert len(set(map(id, chains))) < len(chains) / 4
     seen: list[str] = []
-    made = found.chains(function=lambda text: seen.append(text) or f"<{text}>")  # type: ignore[func-returns-value]
-    assert seen == list(dict.fromkeys(found.function))
+    made = result.chains(function=lambda text: seen.append(text) or f"<{text}>")  # type: ignore[func-returns-value]
+    assert seen == list(dict.fromkeys(result.function))
     assert [[frame.function for frame in chain] for chain in made] == [
         [f"<{frame.function}>" for frame in chain] for chain in chains
     ]
 
 
 def test_columns_have_an_item_for_each_frame(archive: lidia.Table) -> None:
-    found = archive.lookup_many(ASKED)
-    frames = [frame for chain in found for frame in chain]
-    assert found.starts.tolist() == [0, 3, 3, 4, 6, 6]
+    result = archive.lookup_many(ASKED)
+    frames = [frame for chain in result for frame in chain]
+    assert result.starts.tolist() == [0, 3, 3, 4, 6, 6]
     for name in ("function", "file", "line", "start_line", "inlined", "source"):
-        assert list(getattr(found, name)) == [getattr(frame, name) for frame in frames]
-    assert [archive[index].function for index in found.range_index] == found.function
-    assert {type(source) for source in found.source} == {Source}
-    assert {type(inlined) for inlined in found.inlined} == {bool}
-    assert numpy.asarray(found.line).tolist() == [frame.line for frame in frames]
+        assert list(getattr(result, name)) == [getattr(frame, name) for frame in frames]
+    assert [archive[index].function for index in result.range_index] == result.function
+    assert {type(source) for source in result.source} == {Source}
+    assert {type(inlined) for inlined in result.inlined} == {bool}
+    assert numpy.asarray(result.line).tolist() == [frame.line for frame in frames]
     with pytest.raises(TypeError, match="read-only"):
-        found.line[0] = 7
+        result.line[0] = 7
 
 
 def test_a_pickled_table_needs_no_archive(archive: lidia.Table) -> None:
-    found = archive.lookup_many(ASKED)
-    want = list(found)
-    copies = [pickle.loads(pickle.dumps(found)), pickle.loads(pickle.dumps(found[1:][::-1]))]
+    result = archive.lookup_many(ASKED)
+    want = list(result)
+    copies = [pickle.loads(pickle.dumps(result)), pickle.loads(pickle.dumps(result[1:][::-1]))]
     archive.close()
     assert list(copies[0]) == want
     assert list(copies[1]) == want[:0:-1]
-    assert copies[0] == found != found[1:]
+    assert copies[0] == result != result[1:]
     assert copies[0][3] == want[3]
     assert list(copies[0][2:4]) == want[2:4]
-    assert repr(copies[0]) == repr(found) == "<lidia.FrameTable: 6 frames of 5 addresses, 2 unknown>"
+    assert repr(copies[0]) == repr(result) == "<lidia.FrameTable: 6 frames of 5 addresses, 2 unknown>"
     assert pickle.loads(pickle.dumps(copies[1])) == copies[1]
 
 
 def test_slices_and_copies_count_faults() -> None:
-    strings, at = prefixed(b"f")
-    rows = [(8 * i, 8, 0, at[b"f"], 0, i, 1, 0, 0) for i in range(3)]
+    strings, offset = prefixed(b"f")
+    rows = [(8 * i, 8, 0, offset[b"f"], 0, i, 1, 0, 0) for i in range(3)]
     with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
-        found = opened.lookup_many([1, 9, 17])
-    assert (found.faults, found[:2].faults, found[:1].faults, found[::-1].faults) == (2, 1, 0, 2)
-    assert pickle.loads(pickle.dumps(found)).faults == 2
+        result = opened.lookup_many([1, 9, 17])
+    assert (result.faults, result[:2].faults, result[:1].faults, result[::-1].faults) == (2, 1, 0, 2)
+    assert pickle.loads(pickle.dumps(result)).faults == 2
 
 
 def test_a_table_converts_to_arrow(archive: lidia.Table) -> None:
     pytest.importorskip("pyarrow", reason="no pyarrow here (pip install pyarrow)")
-    found = archive.lookup_many(ASKED)
-    rows = found.to_arrow().to_pylist()
+    result = archive.lookup_many(ASKED)
+    rows = result.to_arrow().to_pylist()
     assert [row.pop("row") for row in rows] == [0, 0, 0, 2, 3, 3]
     assert [whence.Frame(**{**row, "source": Source(row["source"])}) for row in rows] == [
-        frame for chain in found for frame in chain
+        frame for chain in result for frame in chain
     ]
-    assert found[1:2].to_arrow().num_rows == 0
+    assert result[1:2].to_arrow().num_rows == 0
 
 
 def test_a_table_converts_to_pandas(archive: lidia.Table) -> None:
     pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
-    found = archive.lookup_many(ASKED)
-    rows = found.to_pandas()
+    result = archive.lookup_many(ASKED)
+    rows = result.to_pandas()
     assert rows["row"].tolist() == [0, 0, 0, 2, 3, 3]
     for name in ("function", "file", "line", "start_line", "inlined", "source"):
-        assert rows[name].tolist() == list(getattr(found, name))
+        assert rows[name].tolist() == list(getattr(result, name))
 
 
 @pytest.mark.parametrize(("module", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas")])

@@ -41,8 +41,11 @@ def test_the_bytes_are_those_of_the_go_package() -> None:
 
 def test_names_are_stored_in_the_order_ranges_were_given_and_function_before_file_before_call_file() -> None:
     given = [R(8, 1, 0, "b", "b.c", ((0, 1), (1, 2))), R(4, 1, 1, "a", "a.h", ((0, 1), (1, 2)), "b.c", 7)]
-    strings, at = prefixed(b"b", b"b.c", b"a", b"a.h")
-    rows = [(4, 1, 1, at[b"a"], at[b"a.h"], 2, 2, at[b"b.c"], 7), (8, 1, 0, at[b"b"], at[b"b.c"], 0, 2, 0, 0)]
+    strings, offset = prefixed(b"b", b"b.c", b"a", b"a.h")
+    rows = [
+        (4, 1, 1, offset[b"a"], offset[b"a.h"], 2, 2, offset[b"b.c"], 7),
+        (8, 1, 0, offset[b"b"], offset[b"b.c"], 0, 2, 0, 0),
+    ]
     want = Forged(rows, strings, [(0, 1), (1, 2)] * 2).bytes()
     assert lidia.to_bytes(table(Names(), given), compat="go") == want
 
@@ -56,8 +59,8 @@ def test_the_order_is_by_va_then_depth_and_otherwise_as_given() -> None:
 def test_sizes_are_cut_to_32_bits_and_widths_follow_the_values() -> None:
     given = [R(0x1_0000_0000, 0x1_0000_0002, 0, "f", lines=((0, 65536),))]
     data = lidia.to_bytes(table(Names(), given), compat="go")
-    strings, at = prefixed(b"f")
-    forged = Forged([(0x1_0000_0000, 2, 0, at[b"f"], 0, 0, 1, 0, 0)], strings, [(0, 65536)], 8, 4, 4)
+    strings, offset = prefixed(b"f")
+    forged = Forged([(0x1_0000_0000, 2, 0, offset[b"f"], 0, 0, 1, 0, 0)], strings, [(0, 65536)], 8, 4, 4)
     assert data == forged.bytes()
 
 
@@ -69,8 +72,8 @@ def test_the_builder_writes_ranges_as_they_were_added() -> None:
     builder = lidia.Builder()
     builder.add(lidia.Range(4, 0, "empty"))
     builder.add(lidia.Range(4, 8, "alias"))
-    strings, at = prefixed(b"empty", b"alias")
-    rows = [(4, 0, 0, at[b"empty"], *[0] * 5), (4, 8, 0, at[b"alias"], *[0] * 5)]
+    strings, offset = prefixed(b"empty", b"alias")
+    rows = [(4, 0, 0, offset[b"empty"], *[0] * 5), (4, 8, 0, offset[b"alias"], *[0] * 5)]
     assert builder.to_bytes(compat="go") == Forged(rows, strings).bytes()
 
 
@@ -79,10 +82,10 @@ def test_the_builder_writes_ranges_as_they_were_added() -> None:
 @pytest.mark.parametrize("width", [4, 8])
 @pytest.mark.parametrize("line_width", [2, 4])
 def test_every_width_and_both_encodings_are_read(make, va_width: int, width: int, line_width: int) -> None:  # type: ignore[no-untyped-def]
-    strings, at = make(b"f", b"g", b"a.c", b"b.h")
+    strings, offset = make(b"f", b"g", b"a.c", b"b.h")
     rows = [
-        (0x100, 0x20, 0, at[b"f"], at[b"a.c"], 0, 2, 0, 0),
-        (0x108, 8, 1, at[b"g"], at[b"b.h"], 2, 1, at[b"a.c"], 9),
+        (0x100, 0x20, 0, offset[b"f"], offset[b"a.c"], 0, 2, 0, 0),
+        (0x108, 8, 1, offset[b"g"], offset[b"b.h"], 2, 1, offset[b"a.c"], 9),
     ]
     data = Forged(rows, strings, [(0, 1), (16, 2), (0, 7)], va_width, width, line_width).bytes()
     with lidia.from_bytes(data, crc=True) as opened:
@@ -103,10 +106,10 @@ def both_ways(rows: list[tuple[int, ...]], strings: bytes, address: int) -> list
 
 
 def test_archives_with_aliases_zero_sizes_and_nested_functions_get_the_function_around() -> None:
-    strings, at = prefixed(b"outer", b"alias", b"mark", b"nested", b"inlined")
+    strings, offset = prefixed(b"outer", b"alias", b"mark", b"nested", b"inlined")
 
     def row(va: int, size: int, name: bytes, depth: int = 0) -> tuple[int, ...]:
-        return (va, size, depth, at[name], 0, 0, 0, 0, 0)
+        return (va, size, depth, offset[name], 0, 0, 0, 0, 0)
 
     rows = [
         row(16, 64, b"outer"),
@@ -125,29 +128,29 @@ def test_archives_with_aliases_zero_sizes_and_nested_functions_get_the_function_
 
 
 def test_an_inlined_range_without_a_function_is_found() -> None:
-    strings, at = prefixed(b"lost")
-    assert both_ways([(16, 8, 3, at[b"lost"], *[0] * 5)], strings, 17) == ["lost"]
+    strings, offset = prefixed(b"lost")
+    assert both_ways([(16, 8, 3, offset[b"lost"], *[0] * 5)], strings, 17) == ["lost"]
 
 
 def test_a_range_past_the_end_of_the_address_space_ends_with_it() -> None:
-    strings, at = prefixed(b"f")
-    forged = Forged([(0xFFFFFFFFFFFFFF00, 0xFFFFFFFFFFFFFFFF, 0, at[b"f"], *[0] * 5)], strings, va_width=8, width=8)
+    strings, offset = prefixed(b"f")
+    forged = Forged([(0xFFFFFFFFFFFFFF00, 0xFFFFFFFFFFFFFFFF, 0, offset[b"f"], *[0] * 5)], strings, va_width=8, width=8)
     with lidia.from_bytes(forged.bytes()) as opened:
         assert names(opened.lookup(0xFFFFFFFFFFFFFFFE)) == ["f"]
         assert opened.lookup(5) == ()
 
 
 def test_lookups_among_many_siblings_take_bounded_time() -> None:
-    strings, at = prefixed(b"f", b"i")
-    rows = [(0, 1 << 20, 0, at[b"f"], *[0] * 5), *((8 * i, 4, 1, at[b"i"], *[0] * 5) for i in range(1, 30_000))]
+    strings, offset = prefixed(b"f", b"i")
+    rows = [(0, 1 << 20, 0, offset[b"f"], *[0] * 5), *((8 * i, 4, 1, offset[b"i"], *[0] * 5) for i in range(1, 30_000))]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         for i in range(1, 30_000, 7):
             assert names(opened.lookup(8 * i + 5)) == ["f"]
 
 
 def test_unknown_trailing_bytes_are_ignored() -> None:
-    strings, at = prefixed(b"f")
-    data = Forged([(16, 8, 0, at[b"f"], *[0] * 5)], strings, tail=b"something else, 32 bytes or more of it").bytes()
+    strings, offset = prefixed(b"f")
+    data = Forged([(16, 8, 0, offset[b"f"], *[0] * 5)], strings, tail=b"something else, 32 bytes or more of it").bytes()
     with lidia.from_bytes(data, crc=True) as opened:
         assert names(opened.lookup(17)) == ["f"]
         assert opened.verify() == []

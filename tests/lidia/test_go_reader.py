@@ -60,7 +60,7 @@ int spread(volatile int *p) {
     data = archived(tmp_path / "spread.so")
     assert differing_files(data, 20_000) == []
     reader = GoReader(data)
-    frames = {frame for at in range(len(reader.vas)) for frame in reader.lookup(reader.vas[at])}
+    frames = {frame for index in range(len(reader.vas)) for frame in reader.lookup(reader.vas[index])}
     assert {os.path.basename(file) for function, file in frames if function == "spread"} == {"calls.def", "spread.c"}
 
 
@@ -84,6 +84,6 @@ def test_names_are_stored_in_the_order_of_the_symbol_table() -> None:
     lidia.create_from_elf(ElfFile.from_bytes(forge([code], symbols=symbols)), out, compat="go")
     assert OVERFLOW + b"\x05\0\0\0zebra\x05\0\0\0apple\x05\0\0\0mango" in out.getvalue()
     with lidia.from_bytes(out.getvalue(), crc=True) as table:
-        assert [(one.vaddr, one.function) for one in table] == [
+        assert [(each.vaddr, each.function) for each in table] == [
             (0x401000, "mango"), (0x401010, "apple"), (0x401020, "zebra"), (0x401030, "zebra"),
         ]  # fmt: skip

@@ -89,8 +89,8 @@ def test_the_json_form(opened: lidia.Table) -> None:
 def test_any_text_becomes_valid_json_that_decodes_to_the_text() -> None:
     names = ['a"b\\c', "tab\there\x01", "é漢🎈", "bad\udcff\udc80", "\udce2\udc82", "\udced\udca0\udc80"]
     builder = lidia.Builder()
-    for place, name in enumerate(names):
-        builder.add(vaddr=place * 16, length=16, function=name)
+    for location, name in enumerate(names):
+        builder.add(vaddr=location * 16, length=16, function=name)
     with lidia.from_bytes(builder.to_bytes()) as opened:
         lines = render_many(opened, range(0, 16 * len(names), 16), "json").decode("utf-8").splitlines()
     assert [json.loads(line)["frames"][0]["function"] for line in lines] == names
@@ -100,8 +100,8 @@ def test_any_text_becomes_valid_json_that_decodes_to_the_text() -> None:
 def test_terminal_escapes_anywhere_in_a_text_are_escaped(active: str) -> None:
     names = ["n" * before + active + " ~é" + "n" * (20 - before) for before in range(20)]
     builder = lidia.Builder()
-    for place, name in enumerate(names):
-        builder.add(vaddr=place * 16, length=16, function=name)
+    for location, name in enumerate(names):
+        builder.add(vaddr=location * 16, length=16, function=name)
     with lidia.from_bytes(builder.to_bytes()) as opened:
         lines = render_many(opened, range(0, 16 * len(names), 16), "llvm").decode("utf-8").splitlines()
     assert lines[::3] == [name.replace(active, plain(active)) for name in names]
@@ -123,8 +123,8 @@ def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:
 def test_only_names_that_begin_like_linkage_names_are_demangled() -> None:
     names = ["__GI_printf", "__libc_start", "_start", "__Z3fooi", "____Z3foo_block_invoke", "_RNvCs1_1a1f", "?f@@YAXXZ"]
     builder = lidia.Builder()
-    for place, name in enumerate(names):
-        builder.add(vaddr=place * 16, length=16, function=name)
+    for location, name in enumerate(names):
+        builder.add(vaddr=location * 16, length=16, function=name)
     with lidia.from_bytes(builder.to_bytes()) as table:
         out = render_many(table, range(0, 16 * len(names), 16), demangle=lambda name: f"readable {name}").decode()
     assert out.split("\n")[::3][:-1] == [*names[:3], *(f"readable {name}" for name in names[3:])]

@@ -31,9 +31,9 @@ def test_a_function_is_found_by_its_name(program: Path) -> None:
 
 def test_each_byte_of_a_line_is_found_and_no_other(program: Path) -> None:
     with whence.open(program) as binary:
-        functions = [one for name in ("sum", "main") for one in binary.find(name)]
+        functions = [each for name in ("sum", "main") for each in binary.find(name)]
         lines: dict[int, set[int]] = {}
-        for vaddr in (vaddr for one in functions for vaddr in range(one.vaddr, one.end)):
+        for vaddr in (vaddr for each in functions for vaddr in range(each.vaddr, each.end)):
             lines.setdefault(binary.lookup(vaddr)[0].line, set()).add(vaddr)
         assert len(lines) > 5
         for line, vaddrs in lines.items():
@@ -53,9 +53,9 @@ def test_a_readable_name_finds_functions_by_their_linkage_names(tmp_path: Path) 
     symbols = [Symbol("_ZN2ns3addEii", 0x1000, 16), Symbol("_ZN2ns3addEd", 0x1010, 16)]
     (tmp_path / "elf").write_bytes(forge([text], symbols=symbols))
     with whence.open(tmp_path / "elf") as binary:
-        assert [one.vaddr for one in binary.find("ns::add(int, int)")] == [0x1000]
-        assert [one.vaddr for one in binary.find("_ZN2ns3addEd")] == [0x1010]
-        assert [one.vaddr for one in binary.find("ns::add")] == [0x1000, 0x1010]
+        assert [each.vaddr for each in binary.find("ns::add(int, int)")] == [0x1000]
+        assert [each.vaddr for each in binary.find("_ZN2ns3addEd")] == [0x1010]
+        assert [each.vaddr for each in binary.find("ns::add")] == [0x1000, 0x1010]
 
 
 def test_an_alias_finds_the_function_that_has_another_name_in_the_table(tmp_path: Path) -> None:

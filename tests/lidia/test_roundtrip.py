@@ -27,8 +27,8 @@ def test_every_address_of_nested_calls_is_answered(strings: str, many: bool) -> 
         assert opened.encoding == strings
         addresses = list(range(0xFF8, 0x1058))
         answers = list(opened.lookup_many(addresses)) if many else [opened.lookup(a) for a in addresses]
-        for address, found in zip(addresses, answers, strict=True):
-            assert frames(found) == answer(NESTED, address)
+        for address, result in zip(addresses, answers, strict=True):
+            assert frames(result) == answer(NESTED, address)
 
 
 def test_a_frame_has_its_inlined_flag_and_its_source() -> None:
@@ -227,10 +227,10 @@ def test_built_archives_are_valid_and_single_and_batch_lookups_agree(
         assert list(opened.lookup_many(array("Q", range(90)))) == walked
         assert [opened.lookup(address) for address in range(90)] == walked
         ours = [R(r.vaddr, r.length, r.depth, r.function, r.file, tuple(r.line_table)) for r in opened]
-        for address, found in enumerate(walked):
+        for address, result in enumerate(walked):
             covering = [r for r in ours if r.vaddr <= address < r.vaddr + r.length]
-            assert bool(found) == bool(covering)
-            if found:
-                assert not found[-1].inlined
+            assert bool(result) == bool(covering)
+            if result:
+                assert not result[-1].inlined
             if any(vaddr <= address < vaddr + length for vaddr, length, depth, *_ in raw if depth == 0):
-                assert found
+                assert result

@@ -33,12 +33,12 @@ def declared(file: int, line: int) -> list[tuple[int, int, object]]:
 
 def unit(debug: Debug, *children: Die, directory: str = "/src", name: bytes = b"main.c", language: int = 12) -> Debug:
     """Return a unit with a line program: file 1 is DIRECTORY/NAME, file 2 DIRECTORY/include/util.h."""
-    at = len(debug.line)
+    offset = len(debug.line)
     files = ((name, 0), (b"util.h", 1))
     debug.line += lines(ROWS, version=debug.version if debug.version < 5 else 4, files=files)
     root = [
         (d.DW_AT_comp_dir, d.DW_FORM_string, directory),
-        (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, at),
+        (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, offset),
         (d.DW_AT_language, d.DW_FORM_data1, language),
     ]
     return debug.unit(Die(d.DW_TAG_compile_unit, root, children))
@@ -53,19 +53,19 @@ def starts(found: Ranges) -> set[tuple[str, str, int]]:
 def read(debug: Debug, alt: Debug | None = None) -> Ranges:
     other = ElfFile.from_bytes(alt.elf()) if alt else None
     info = DebugInfo(ElfFile.from_bytes(debug.elf(text=CODE)), strings=StringSpace(), alt=other)
-    found = info.ranges()
+    result = info.ranges()
     assert not info.problems
-    return found
+    return result
 
 
 def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
     """Return (function, file, line, start line) of the frames; single and batch lookups must agree."""
     archive = lidia.from_bytes(to_bytes(merge([found])))
-    one = archive.lookup(vaddr)
+    item = archive.lookup(vaddr)
     many = archive.lookup_many([vaddr])
-    assert many[0] == one
-    assert list(many) == [one]
-    return [(frame.function, frame.file, frame.line, frame.start_line) for frame in one]
+    assert many[0] == item
+    assert list(many) == [item]
+    return [(frame.function, frame.file, frame.line, frame.start_line) for frame in item]
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
@@ -74,11 +74,11 @@ def test_frames_have_start_lines(version: int) -> None:
     main = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "main"), *declared(1, 2),
         (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
                             (d.DW_AT_high_pc, d.DW_FORM_addr, 0x1040)], [inlined(helper, 0x1010, 8, 7)])  # fmt: skip
-    found = read(unit(Debug(version), helper, main))
-    assert starts(found) == {("main", "/src/main.c", 2), ("helper", "/src/include/util.h", 3)}
-    assert looked_up(found, 0x1000) == [("main", "/src/main.c", 5, 2)]
+    result = read(unit(Debug(version), helper, main))
+    assert starts(result) == {("main", "/src/main.c", 2), ("helper", "/src/include/util.h", 3)}
+    assert looked_up(result, 0x1000) == [("main", "/src/main.c", 5, 2)]
     # the rows of the inlined bytes are main.c's: a line of util.h would say nothing there
-    assert looked_up(found, 0x1010) == [("helper", "/src/main.c", 5, 0), ("main", "/src/main.c", 7, 2)]
+    assert looked_up(result, 0x1010) == [("helper", "/src/main.c", 5, 0), ("main", "/src/main.c", 7, 2)]
 
 
 def test_a_definition_takes_from_its_declaration_what_it_leaves_out() -> None:
@@ -92,8 +92,8 @@ def test_a_definition_takes_from_its_declaration_what_it_leaves_out() -> None:
         (d.DW_AT_specification, d.DW_FORM_ref4, method),
                                  (d.DW_AT_decl_file, d.DW_FORM_data1, 1), (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1010),
                                  (d.DW_AT_high_pc, d.DW_FORM_udata, 8)])  # fmt: skip
-    found = read(unit(Debug(4), Die(d.DW_TAG_class_type, [], [method]), defined, elsewhere, language=0x1A))
-    assert starts(found) == {("_ZN1c1fEv", "/src/include/util.h", 30), ("_ZN1c1gEv", "/src/main.c", 3)}
+    result = read(unit(Debug(4), Die(d.DW_TAG_class_type, [], [method]), defined, elsewhere, language=0x1A))
+    assert starts(result) == {("_ZN1c1fEv", "/src/include/util.h", 30), ("_ZN1c1gEv", "/src/main.c", 3)}
 
 
 def test_a_declaration_of_another_unit_counts_its_file_there() -> None:
@@ -170,10 +170,10 @@ def test_among_functions_with_the_same_name_and_file_the_last_before_the_line_is
     ranges = [R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 8, 0, "f", "a.c", ((0, 20),)),
               R(0x1020, 8, 0, "f", "a.c", ((0, 9),)), R(0x1030, 8, 0, "f", "a.c", ((0, 500),)),
               R(0x1040, 8, 0, "g", "a.c", ((0, 3),))]  # fmt: skip
-    found = with_starts(
+    result = with_starts(
         ranges, [("f", "a.c", 20), ("g", "a.c", 7), ("f", "a.c", 10), ("f", "a.c", 20), ("f", "b.c", 1)]
     )
-    archive = lidia.from_bytes(to_bytes(found))
+    archive = lidia.from_bytes(to_bytes(result))
     assert [archive.lookup(vaddr)[0].start_line for vaddr in (0x1000, 0x1010, 0x1020, 0x1030, 0x1040)] == [
         10,
         20,
@@ -188,23 +188,23 @@ def test_among_functions_with_the_same_name_and_file_the_last_before_the_line_is
 def test_an_absent_relative_path_means_the_only_absolute_path_that_ends_with_it() -> None:
     ranges = [R(0x1000, 8, 0, "f", "/build/x/src/a.c", ((0, 12),)), R(0x1010, 8, 0, "g", "/build/x/src/b.c", ((0, 2),)),
               R(0x1020, 8, 0, "h", "/other/src/b.c", ((0, 3),))]  # fmt: skip
-    found = with_starts(ranges, [("f", "./src/a.c", 10), ("g", "src/b.c", 1), ("h", "rc/b.c", 1)])
-    archive = lidia.from_bytes(to_bytes(found))
+    result = with_starts(ranges, [("f", "./src/a.c", 10), ("g", "src/b.c", 1), ("h", "rc/b.c", 1)])
+    archive = lidia.from_bytes(to_bytes(result))
     assert [archive.lookup(vaddr)[0].start_line for vaddr in (0x1000, 0x1010, 0x1020)] == [10, 0, 0]
 
 
 @pytest.mark.parametrize("strings", ["length", "nul"])
 def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
-    found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
-    archive = lidia.from_bytes(to_bytes(found, strings=strings))  # type: ignore[arg-type]
+    result = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
+    archive = lidia.from_bytes(to_bytes(result, strings=strings))  # type: ignore[arg-type]
     assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source=Source.DWARF, start_line=10),)
     assert archive.verify() == []
 
 
 def test_archives_without_lines_or_for_go_have_no_start_lines() -> None:
     for options in ({"lines": False}, {"files": False}, {"compat": "go"}):
-        found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
-        assert lidia.from_bytes(to_bytes(found, **options)).info().starts == 0
+        result = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
+        assert lidia.from_bytes(to_bytes(result, **options)).info().starts == 0
 
 
 def test_a_range_is_read_with_its_start_line() -> None:
@@ -212,7 +212,7 @@ def test_a_range_is_read_with_its_start_line() -> None:
     builder.add(vaddr=0x1000, length=8, function="f", file="a.c", line_table=[(0, 12)], start_line=10)
     builder.add(vaddr=0x1010, length=8, function="g", file="a.c")
     archive = lidia.from_bytes(builder.to_bytes())
-    assert [one.start_line for one in archive] == [10, 0]
+    assert [each.start_line for each in archive] == [10, 0]
     again = lidia.Builder()
     again.extend(archive)
     assert again.to_bytes() == builder.to_bytes()
@@ -225,19 +225,19 @@ def test_damaged_start_lines_are_reported_and_lookups_still_work() -> None:
     data = bytearray(
         to_bytes(with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 4, 0, "g", "a.c")], rows))
     )
-    at = data.index(b"STRT") + 16
-    first, second = data[at : at + 12], data[at + 12 : at + 24]
+    position = data.index(b"STRT") + 16
+    first, second = data[position : position + 12], data[position + 12 : position + 24]
     for damage, says in (
         (second + first, "is out of order or a duplicate"),
         (first + struct.pack("<3I", 1 << 30, 18, 20), "has a name outside the"),
     ):
-        broken = data[:at] + damage + data[at + 24 :]
+        broken = data[:position] + damage + data[position + 24 :]
         archive = lidia.from_bytes(broken)
         assert archive.lookup(0x1000)[0].function == "f"
         assert any("STRT" in problem and says in problem for problem in archive.verify()), archive.verify()
     offset, size, *rest = FOOTER.unpack(data[-FOOTER.size :])
-    struct.pack_into("<Q", data, at - 8, 20)  # the chunk's size: a row and a half
-    archive = lidia.from_bytes(data[: at + 20] + FOOTER.pack(offset, size - 4, *rest))
+    struct.pack_into("<Q", data, position - 8, 20)  # the chunk's size: a row and a half
+    archive = lidia.from_bytes(data[: position + 20] + FOOTER.pack(offset, size - 4, *rest))
     assert any("20 bytes are not a multiple of 12" in problem for problem in archive.verify())
 
 
@@ -245,9 +245,9 @@ def test_go_records_have_start_lines_of_functions_and_inlined_calls() -> None:
     nodes = [Node("main.helper", -1, 0, 11, 4, start=30)]
     main = Function("main.main", 32, lines=[(0, 10), (8, 31), (16, 12)], files=[(0, 0)],
                     inlined=[(0, -1), (8, 0), (16, -1)], nodes=nodes, start=9)  # fmt: skip
-    found = Pclntab.find(ElfFile.from_bytes(program([main])))
-    assert found is not None
-    ranges = found.ranges(StringSpace())
+    result = Pclntab.find(ElfFile.from_bytes(program([main])))
+    assert result is not None
+    ranges = result.ranges(StringSpace())
     assert starts(ranges) >= {("main.main", "/src/main.go", 9), ("main.helper", "/src/main.go", 30)}
     assert looked_up(ranges, 0x401008) == [
         ("main.helper", "/src/main.go", 31, 30), ("main.main", "/src/main.go", 10, 9)
@@ -258,11 +258,11 @@ def test_go_records_have_start_lines_of_functions_and_inlined_calls() -> None:
 def test_older_go_records_have_no_start_lines(since: str) -> None:
     first = 1 if since == "1.2" else 0
     data = program([Function("main.main", 32, lines=[(0, 10)], files=[(0, first)], start=9)], since=since)
-    found = Pclntab.find(ElfFile.from_bytes(data))
-    assert found is not None
-    assert {line for _, _, line in starts(found.ranges(StringSpace()))} <= {0}
+    result = Pclntab.find(ElfFile.from_bytes(data))
+    assert result is not None
+    assert {line for _, _, line in starts(result.ranges(StringSpace()))} <= {0}
 
 
 def test_a_function_without_a_declaration_still_counts_in_its_unit() -> None:
-    found = read(unit(Debug(4), function("f", 0x1000, 8)))
-    assert not starts(found)
+    result = read(unit(Debug(4), function("f", 0x1000, 8)))
+    assert not starts(result)

@@ -30,12 +30,12 @@ def listing(program: Path) -> Listing:
 
 
 def test_every_instruction_has_the_frames_of_a_lookup(program: Path, listing: Listing) -> None:
-    assert next((one.vaddr, one.end) for one in listing.instructions)[0] == listing.spans[0][0]
+    assert next((each.vaddr, each.end) for each in listing.instructions)[0] == listing.spans[0][0]
     assert listing.instructions[-1].end == listing.spans[-1][1]
     with whence.open(program) as binary:
         for instruction in listing.instructions:
             assert instruction.frames == binary.lookup(instruction.vaddr)
-    assert {len(one.frames) for one in listing.instructions} == {1, 2, 3}
+    assert {len(each.frames) for each in listing.instructions} == {1, 2, 3}
 
 
 def test_lines_of_inlined_calls_follow_the_line_of_their_call(listing: Listing) -> None:
@@ -50,11 +50,11 @@ def test_lines_of_inlined_calls_follow_the_line_of_their_call(listing: Listing) 
 def test_calls_and_data_are_named(program: Path) -> None:
     with whence.open(program) as binary:
         main = binary.listing("main")
-    names = {one.target_name for one in main.instructions if one.is_call}
+    names = {each.target_name for each in main.instructions if each.is_call}
     assert "sum" in names
     assert any(name.endswith(("@plt", "@got")) for name in names)
-    references = [one for one in main.instructions if one.target and not one.is_call and not one.is_jump]
-    assert any(one.target_name.startswith(".rodata") for one in references)
+    references = [each for each in main.instructions if each.target and not each.is_call and not each.is_jump]
+    assert any(each.target_name.startswith(".rodata") for each in references)
 
 
 def test_the_text_has_source_lines_labels_and_origins(listing: Listing) -> None:
@@ -72,11 +72,11 @@ def test_the_text_has_source_lines_labels_and_origins(listing: Listing) -> None:
 def test_the_arrow_table_has_a_row_for_each_instruction(listing: Listing, program: Path) -> None:
     pytest.importorskip("pyarrow")
     table = listing.to_arrow()
-    assert table.column("vaddr").to_pylist() == [one.vaddr for one in listing.instructions]
+    assert table.column("vaddr").to_pylist() == [each.vaddr for each in listing.instructions]
     assert set(table.column("function").to_pylist()) == {"sum", "twice", "square"}
     with whence.open(program) as binary:
         lines = binary.listing("sum", lines=True).to_arrow()
-    assert lines.column("line").to_pylist() == [one.line for one in binary_lines(program)]
+    assert lines.column("line").to_pylist() == [each.line for each in binary_lines(program)]
 
 
 def binary_lines(program: Path) -> list[ListedLine]:
@@ -100,7 +100,7 @@ def test_a_vaddr_lists_its_function_and_a_range_only_its_code(listing: Listing, 
     with whence.open(program) as binary:
         assert binary.listing(inside.vaddr + 1).spans == listing.spans
         some = binary.listing(inside.vaddr, inside.end)
-        assert [one[:8] for one in some.instructions] == [inside[:8]]
+        assert [each[:8] for each in some.instructions] == [inside[:8]]
         with pytest.raises(LookupError, match="no function 'nothing'"):
             binary.listing("nothing")
         with pytest.raises(LookupError, match="vaddr 0x1 is in no function"):
@@ -120,7 +120,7 @@ def test_parts_of_a_split_function_are_one_listing(tmp_path: Path) -> None:
         listing = binary.listing("main")
     if len(listing.spans) == 1:
         pytest.skip("this gcc does not split the function")
-    starts = [one.vaddr for one in listing.instructions]
+    starts = [each.vaddr for each in listing.instructions]
     assert {span[0] for span in listing.spans} <= set(starts)
 
 

@@ -53,7 +53,7 @@ def rows(program: str, path: Path, *options: str) -> dict[int, tuple[str, str]]:
         pytest.skip(f"{program} is not installed")
     command = [tool, "-d", "-z", "--no-show-raw-insn", *options, str(path)]
     text = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True).stdout
-    return {int(found[1], 16): (found[2], found[3] or "") for found in map(ROW.match, text.splitlines()) if found}
+    return {int(result[1], 16): (result[2], result[3] or "") for result in map(ROW.match, text.splitlines()) if result}
 
 
 @pytest.mark.parametrize("target", TARGETS)

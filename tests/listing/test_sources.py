@@ -35,8 +35,8 @@ def elf_with(tmp_path: Path, line: bytes) -> ElfFile:
 def test_checksums_and_embedded_text_are_read_from_every_program(wide: bool) -> None:
     first = line_program([(b"a.c", 0, MD5, b"")], wide=wide)
     second = line_program([(b"b.h", 1, MD5, b"int b;\n"), (b"c.h", 1, MD5, b"")], with_text=True, wide=wide)
-    found = debug_sources(sections(first + second), {"/src/a.c", "/src/inc/b.h", "/src/inc/c.h", "/other"})
-    assert found == {
+    result = debug_sources(sections(first + second), {"/src/a.c", "/src/inc/b.h", "/src/inc/c.h", "/other"})
+    assert result == {
         "/src/a.c": DebugSource(MD5.hex()),
         "/src/inc/b.h": DebugSource(MD5.hex(), b"int b;\n"),
         "/src/inc/c.h": DebugSource(MD5.hex()),
@@ -65,17 +65,17 @@ def test_a_file_with_the_wrong_md5_is_not_used(tmp_path: Path) -> None:
         right = tmp_path / "right"
         (right / "src").mkdir(parents=True)
         (right / "src" / "a.c").write_bytes(TEXT)
-        found = Sources(SourceOptions((str(folder), str(right)), own_paths=False), debug=elf).find("/src/a.c")
-    assert found is not None
-    assert (found.origin, found.verified, found.line(2), found.line(4)) == (str(right), True, "  return 0;", None)
+        result = Sources(SourceOptions((str(folder), str(right)), own_paths=False), debug=elf).find("/src/a.c")
+    assert result is not None
+    assert (result.origin, result.verified, result.line(2), result.line(4)) == (str(right), True, "  return 0;", None)
 
 
 def test_embedded_text_is_used_before_any_file(tmp_path: Path) -> None:
     text = b"int a;\r\n"
     with elf_with(tmp_path, line_program([(b"a.c", 0, hashlib.md5(text).digest(), text)], with_text=True)) as elf:
-        found = Sources(debug=elf).find("/src/a.c")
-        assert found is not None
-        assert (found.lines, found.origin, found.verified) == (["int a;"], "the debug info", True)
+        result = Sources(debug=elf).find("/src/a.c")
+        assert result is not None
+        assert (result.lines, result.origin, result.verified) == (["int a;"], "the debug info", True)
     with elf_with(tmp_path, line_program([(b"a.c", 0, MD5, text)], with_text=True)) as elf:
         sources = Sources(debug=elf)
         assert sources.find("/src/a.c") is None
@@ -117,9 +117,9 @@ def test_files_of_a_git_revision_are_read_without_a_work_tree(tmp_path: Path) ->
     (work / "src" / "a.c").write_bytes(b"changed\n")
     subprocess.run(["git", "clone", "-q", "--bare", str(work), str(tmp_path / "bare.git")], check=True)
     for text in (f"{work}@v1", str(tmp_path / "bare.git")):
-        found = Sources(SourceOptions(git=(GitTree(text),), own_paths=False)).find("/build/x/src/a.c")
-        assert found is not None
-        assert found.lines[1] == "  return 0;"
+        result = Sources(SourceOptions(git=(GitTree(text),), own_paths=False)).find("/build/x/src/a.c")
+        assert result is not None
+        assert result.lines[1] == "  return 0;"
     with pytest.raises(WrongUse, match=r"is not a git repository with the revision --output=x"):
         GitTree(f"{work}@--output=x")
     with pytest.raises(WrongUse, match="is not a git repository"):
@@ -159,9 +159,9 @@ def test_pipes_folders_and_large_files_are_not_read(tmp_path: Path) -> None:
 
 def test_long_lines_are_cut_and_bytes_that_are_not_text_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_bytes(b"x" * (1 << 23) + b"\n\xff\n")
-    found = Sources().find(str(tmp_path / "a.c"))
-    assert found is not None
-    assert found.lines == ["x" * LINE_CHARACTERS + "...", "\ufffd"]
+    result = Sources().find(str(tmp_path / "a.c"))
+    assert result is not None
+    assert result.lines == ["x" * LINE_CHARACTERS + "...", "\ufffd"]
 
 
 def test_endings_of_hostile_paths_are_few() -> None:

@@ -143,13 +143,13 @@ BROKEN = {
 @pytest.mark.parametrize(("key", "data"), BROKEN.values(), ids=BROKEN)
 def test_an_invalid_entry_is_removed_and_created_again(tmp_path: Path, key: str, data: bytes) -> None:
     cache = Cache(tmp_path)
-    whole = archive("abcd") if key.endswith("lidia") else elf("abcd")
+    full = archive("abcd") if key.endswith("lidia") else elf("abcd")
     path = cache.put("abcd.lidia", writes(archive("abcd"))).with_name(key)
     path.write_bytes(data)
     assert cache.get(key) is None
     assert not path.exists()
     if not key.endswith("segments"):
-        assert cache.put(key, writes(whole)) == path == cache.get(key)
+        assert cache.put(key, writes(full)) == path == cache.get(key)
 
 
 @pytest.mark.parametrize("what", ["link", "pipe"])

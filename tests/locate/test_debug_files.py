@@ -46,7 +46,7 @@ def test_the_build_id_folder_comes_first(tmp_path: Path, debug_dir: Path, finder
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 0))) as elf:
         search = finder.debug_file(elf)
         assert search.path == str(expected)
-        assert [one.outcome for one in search.tried] == [Outcome.EMPTY, Outcome.TAKEN]
+        assert [each.outcome for each in search.tried] == [Outcome.EMPTY, Outcome.TAKEN]
         search.require().close()
 
 
@@ -54,8 +54,8 @@ def test_the_cache_of_perf_is_not_searched(tmp_path: Path) -> None:
     cache = tmp_path / ".debug"
     place(cache / "app" / ID / "debug", build_id_note(ID), INFO)
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID))) as elf:
-        with DebugFiles([str(cache)]).debug_file(elf).require() as found:
-            assert found.build_id == ID
+        with DebugFiles([str(cache)]).debug_file(elf).require() as result:
+            assert result.build_id == ID
         (cache / ".build-id").mkdir()
         assert not DebugFiles([str(cache)]).debug_file(elf)
 
@@ -75,7 +75,7 @@ def test_a_debug_link_is_followed_to_every_usual_place_when_its_crc_fits(
     with ElfFile.open(place(bin_dir / "b", debug_link("a.debug", crc ^ 1))) as elf:
         search = finder.debug_file(elf)
         assert not search
-        assert [one.path for one in search.mismatches] == [str(expected)]
+        assert [each.path for each in search.mismatches] == [str(expected)]
         with pytest.raises(Mismatch, match="the CRC is"):
             search.require()
 
@@ -87,7 +87,7 @@ def test_a_file_of_another_build_id_is_recorded_as_a_mismatch(
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID))) as elf:
         search = finder.debug_file(elf)
         assert search.elf is None
-        assert [one.path for one in search.mismatches] == [str(wrong)]
+        assert [each.path for each in search.mismatches] == [str(wrong)]
         with pytest.raises(Mismatch, match=f"the build-id is {OTHER}, expected {ID}"):
             search.require()
 
@@ -95,7 +95,7 @@ def test_a_file_of_another_build_id_is_recorded_as_a_mismatch(
 def test_a_search_without_result_lists_everything_tried(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 1))) as elf:
         search = finder.debug_file(elf)
-        assert {one.outcome for one in search.tried[1:]} == {Outcome.ABSENT}
+        assert {each.outcome for each in search.tried[1:]} == {Outcome.ABSENT}
         assert len(search.tried) == 6
         assert str(search.tried[1]) == f"{debug_dir}/.build-id/01/{ID[2:]}.debug (build-id): the file does not exist"
         with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -110,7 +110,7 @@ def test_a_damaged_candidate_does_not_end_the_search(tmp_path: Path, debug_dir: 
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 0))) as elf:
         search = finder.debug_file(elf)
         assert search.path == str(expected)
-        assert [one.outcome for one in search.tried] == [Outcome.EMPTY, Outcome.BROKEN, Outcome.TAKEN]
+        assert [each.outcome for each in search.tried] == [Outcome.EMPTY, Outcome.BROKEN, Outcome.TAKEN]
         search.require().close()
 
 

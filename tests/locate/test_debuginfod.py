@@ -379,8 +379,8 @@ def test_a_part_that_is_a_link_or_a_pipe_is_not_written_to(cache: Cache, tmp_pat
             os.mkfifo(part)
         else:
             part.mkdir()
-        found = client.fetch(ID)
-        assert (found is None) == (what == "folder")
+        result = client.fetch(ID)
+        assert (result is None) == (what == "folder")
     if what == "link":
         assert outside.read_bytes() == b"mine"
 
@@ -450,8 +450,8 @@ def test_the_real_debuginfod_serves_a_file_by_its_build_id(cache: Cache, tmp_pat
             def is_served() -> bool:
                 with suppress(OSError):
                     urllib.request.urlopen(f"{url}/metrics", timeout=30).close()
-                    found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
-                    fetched.extend([found] if found is not None else [])
+                    result = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
+                    fetched.extend([result] if result is not None else [])
                 return bool(fetched)
 
             assert until(is_served)

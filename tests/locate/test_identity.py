@@ -17,7 +17,7 @@ SPELLINGS = [UUID, UUID.upper(), DebugId(UUID).uuid, DebugId(UUID).uuid.lower(),
              f"{DebugId(UUID).sentry}-2"]  # fmt: skip
 
 
-@pytest.mark.parametrize("spelling", [one for one in SPELLINGS if one != f"{UUID}1f"])
+@pytest.mark.parametrize("spelling", [each for each in SPELLINGS if each != f"{UUID}1f"])
 def test_a_file_is_found_by_every_spelling_of_its_id(tmp_path: Path, spelling: str) -> None:
     (tmp_path / "app").write_bytes(macho.forge([macho.text()]))
     with Locator(binaries=tmp_path) as locator:

@@ -40,8 +40,8 @@ class OneServer:
         self.folder = folder
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
-        found = self.folder / kind
-        return found if found.exists() else None
+        result = self.folder / kind
+        return result if result.exists() else None
 
 
 class Shelf:
@@ -95,7 +95,7 @@ def test_the_sources_are_asked_in_the_documented_order(tmp_path: Path, build_id:
         assert not search
         assert search.missing is not None
         assert search.missing.reason is Reason.NO_FILE
-        assert [(one.how, one.outcome.code) for one in search.tried] == [
+        assert [(each.how, each.outcome.code) for each in search.tried] == [
             ("own path", "absent"),
             ("debug folder", "absent"),
         ]

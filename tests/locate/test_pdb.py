@@ -43,10 +43,10 @@ def program(tmp_path: Path, path: bytes = b"Z:\\build\\app.pdb", age: int = 1) -
 
 def search(program: Path, debug_files: DebugFiles) -> Search:
     with open_object(program) as file:
-        found = debug_files.debug_file(file)
-        if found.elf is not None:
-            found.elf.close()
-        return found
+        result = debug_files.debug_file(file)
+        if result.elf is not None:
+            result.elf.close()
+        return result
 
 
 def put(path: Path, *, age: int = 1, guid: bytes = pdb.GUID) -> Path:
@@ -69,8 +69,8 @@ def test_a_pdb_file_next_to_the_program_names_its_addresses(tmp_path: Path) -> N
 
 def test_the_path_of_the_codeview_record_is_tried(tmp_path: Path) -> None:
     path = put(tmp_path / "elsewhere" / "built.pdb")
-    found = search(program(tmp_path, str(path).encode()), DebugFiles(()))
-    assert (found.path, found.how) == (str(path), "CodeView path")
+    result = search(program(tmp_path, str(path).encode()), DebugFiles(()))
+    assert (result.path, result.how) == (str(path), "CodeView path")
 
 
 @pytest.mark.parametrize("name", ["app.pdb", PATH, "deep/er/other.pdb"])
@@ -82,18 +82,18 @@ def test_debug_folders_are_searched_by_name_by_id_and_below(tmp_path: Path, name
 def test_a_pdb_file_of_another_guid_or_age_is_not_used(tmp_path: Path) -> None:
     for age, guid, fault in ((2, pdb.GUID, "the age is 2, expected 1"), (1, bytes(range(16)), "the build-id is")):
         path = put(tmp_path / "app.pdb", age=age, guid=guid)
-        found = search(program(tmp_path), DebugFiles(()))
-        assert not found
-        assert any(tried.path == str(path) and fault in tried.detail for tried in found.tried), found.tried
+        result = search(program(tmp_path), DebugFiles(()))
+        assert not result
+        assert any(tried.path == str(path) and fault in tried.detail for tried in result.tried), result.tried
 
 
 def test_a_cabinet_is_reported_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "symbols" / f"app.pdb/{ID}/app.pd_"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"MSCF" + bytes(100))
-    found = search(program(tmp_path), DebugFiles([tmp_path / "symbols"]))
-    assert not found
-    assert any(tried.path == str(path) and "a cabinet" in tried.detail for tried in found.tried)
+    result = search(program(tmp_path), DebugFiles([tmp_path / "symbols"]))
+    assert not result
+    assert any(tried.path == str(path) and "a cabinet" in tried.detail for tried in result.tried)
 
 
 def test_names_that_lead_out_of_a_folder_are_not_used(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_symbol_server_is_asked_once_for_name_guid_and_age(tmp_path: Path) -> 
     with serving(behave.whole(data)) as server:
         client = SymbolServer([server.url], Cache(tmp_path / "cache"), log=said.append)
         for _ in range(2):
-            found = search(path, DebugFiles((), fetchers=[("symbol server", client)]))
-            assert found.how == "symbol server"
-            assert Path(found.path).read_bytes() == data
+            result = search(path, DebugFiles((), fetchers=[("symbol server", client)]))
+            assert result.how == "symbol server"
+            assert Path(result.path).read_bytes() == data
         client.close()
     assert server.seen == [(f"/{PATH}", "")]
     assert said[0] == f"symbol server: GET {server.url}/{PATH}"

@@ -84,8 +84,8 @@ def test_a_file_with_such_a_name_is_opened_itself(apk: Path) -> None:
 def test_paths_of_mappings_and_given_zip_files_are_searched_by_build_id(apk: Path) -> None:
     elsewhere = "/data/app/base.apk!/lib/arm64-v8a/libx.so"
     with Locator() as locator:
-        found = locator.find(path=f"{apk}!/{ARM}", build_id=IDS[ARM])
-        assert found.path == f"{apk}!/{ARM}"
+        result = locator.find(path=f"{apk}!/{ARM}", build_id=IDS[ARM])
+        assert result.path == f"{apk}!/{ARM}"
         assert not locator.find(path=f"{apk}!/{ARM}", build_id=IDS[X86])
         assert not locator.find(path=elsewhere)
     with Locator(binaries=apk) as locator:

@@ -45,12 +45,12 @@ class Symbols:
         return cls([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
     def at(self, address: int) -> set[str]:
-        found: set[str] = set()
-        at = bisect_right(self.values, address) - 1
-        for back in range(at, max(-1, at - 64), -1):
+        result: set[str] = set()
+        offset = bisect_right(self.values, address) - 1
+        for back in range(offset, max(-1, offset - 64), -1):
             if address < self.ends[back]:
-                found.add(self.names[back])
-        return found
+                result.add(self.names[back])
+        return result
 
 
 def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[str]:
@@ -65,8 +65,8 @@ def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[st
         if len(theirs) != len(frames):
             continue
         for (_, file, line), frame in zip(theirs, frames, strict=True):
-            here = witnesses.normal(frame.file)
-            told = {line} if file == here else {0, line} if here.endswith(f"/{file}") or not file else {0}
+            current = witnesses.normal(frame.file)
+            told = {line} if file == current else {0, line} if current.endswith(f"/{file}") or not file else {0}
             if frame.start_line not in told:
                 out.append(f"{address:#x}: {frame} starts on {line} of {file or '?'}")
     return out
@@ -81,12 +81,12 @@ def sample(symbols: Symbols, regions: Sequence[tuple[int, int]], count: int, see
     for low, high in spans:
         starts.append(total)
         total += high - low
-    found = []
+    result = []
     for _ in range(count if total else 0):
-        at = chance.randrange(total)
-        span = bisect_right(starts, at) - 1
-        found.append(spans[span][0] + at - starts[span])
-    return found
+        offset = chance.randrange(total)
+        span = bisect_right(starts, offset) - 1
+        result.append(spans[span][0] + offset - starts[span])
+    return result
 
 
 NO_PARENTHESES = str.maketrans("", "", "()")  # demanglers put them around different parts of expressions
@@ -123,8 +123,8 @@ def bare(name: str) -> str:
 def same(one: Chain, other: Chain, symbols: set[str]) -> bool:
     """One answer? Only the outermost function may go by another of its symbols' names."""
     return len(one) == len(other) and all(
-        same_place(a, b) and same_name(a.function, b.function, symbols if place == len(one) - 1 else set())
-        for place, (a, b) in enumerate(zip(one, other, strict=True))
+        same_place(a, b) and same_name(a.function, b.function, symbols if location == len(one) - 1 else set())
+        for location, (a, b) in enumerate(zip(one, other, strict=True))
     )
 
 
@@ -160,7 +160,7 @@ class Report:
         kind = difference(mine, next(iter(chains.values())))
         votes = sum(same(mine, chain, symbols) for chain in chains.values())
         others = [chain for chain in chains.values() if chain and not same(mine, chain, symbols)]
-        against = max((sum(same(one, other, symbols) for other in others) for one in others), default=0)
+        against = max((sum(same(each, other, symbols) for other in others) for each in others), default=0)
         if votes > against or votes == against == 1:
             self.like_most += 1
             kind = f"(as most) {kind}"
@@ -210,8 +210,8 @@ def compare(
     report.like_llvm = len(addresses) - len(open_)
     asked = [addresses[i] for i in open_]
     rest = {name: ask(path, asked) if asked else [] for name, ask in others}
-    for place, i in enumerate(open_):
-        chains = {first: said[i], **{name: plain(found[place]) for name, found in rest.items()}}
+    for location, i in enumerate(open_):
+        chains = {first: said[i], **{name: plain(result[location]) for name, result in rest.items()}}
         report.add(addresses[i], mine[i], chains, symbols.at(addresses[i]))
     return report
 

@@ -32,15 +32,15 @@ def fetched(package: str) -> Path:
         for tool in ("apt-get", "dpkg"):
             if shutil.which(tool) is None:
                 pytest.skip(f"{tool} is not installed")
-        place = CACHE / f"{package}.part"
-        place.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["apt-get", "download", real_name(package)], cwd=place, capture_output=True, text=True)
+        location = CACHE / f"{package}.part"
+        location.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["apt-get", "download", real_name(package)], cwd=location, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"apt-get download {package}: {done.stderr.strip()[-200:]}")
-        for archive in place.glob("*.deb"):
-            subprocess.run(["dpkg", "-x", archive, place], check=True)
+        for archive in location.glob("*.deb"):
+            subprocess.run(["dpkg", "-x", archive, location], check=True)
             archive.unlink()
-        place.rename(target)
+        location.rename(target)
     return target
 
 
@@ -53,7 +53,7 @@ def real_name(package: str) -> str:
 
 def tool(*names: str) -> str:
     """The first of these tools that is on this machine."""
-    found = next((name for name in names if shutil.which(name)), None)
-    if found is None:
+    result = next((name for name in names if shutil.which(name)), None)
+    if result is None:
         pytest.skip(f"{names[0]} is not installed")
-    return found
+    return result

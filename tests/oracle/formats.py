@@ -63,7 +63,7 @@ LIBRARIES = (".so", ".dylib", ".pyd", ".dll")
 
 def slices(path: Path) -> list[str]:
     """The file, or each architecture of a fat one."""
-    return [f"{path}:{one}" for one in architectures(str(path))] or [str(path)]
+    return [f"{path}:{each}" for each in architectures(str(path))] or [str(path)]
 
 
 def built(name: str) -> list[str]:
@@ -100,4 +100,4 @@ def libraries(system: str) -> list[str]:
                         archive.extract(entry, parts / wheel.name.partition("-")[0])
             wheel.unlink()
         parts.rename(wheels)
-    return [one for path in sorted(wheels.rglob("*")) if path.suffix in LIBRARIES for one in slices(path)]
+    return [each for path in sorted(wheels.rglob("*")) if path.suffix in LIBRARIES for each in slices(path)]

@@ -16,23 +16,23 @@ from whence.ranges import Ranges
 
 def chain(ranges: Ranges, address: int) -> Chain:
     """The chain of an address, by walking back from the last range that begins at or before it."""
-    at = bisect_right(ranges.vaddr, address) - 1
+    offset = bisect_right(ranges.vaddr, address) - 1
     holding = []
-    while at >= 0:
-        if address < ranges.vaddr[at] + ranges.length[at]:
-            holding.append(at)
-        if ranges.depth[at] == 0:
+    while offset >= 0:
+        if address < ranges.vaddr[offset] + ranges.length[offset]:
+            holding.append(offset)
+        if ranges.depth[offset] == 0:
             break
-        at -= 1
+        offset -= 1
     text = ranges.strings.text
     calls, inner = [], -1
-    for at in holding:
+    for offset in holding:
         if inner < 0:
-            file, line = ranges.file[at], line_of(ranges, at, address)
+            file, line = ranges.file[offset], line_of(ranges, offset, address)
         else:
             file, line = ranges.call_file[inner], ranges.call_line[inner]
-        calls.append(Call(text(ranges.function[at]), normal(text(file)), line))
-        inner = at
+        calls.append(Call(text(ranges.function[offset]), normal(text(file)), line))
+        inner = offset
     return tuple(calls)
 
 

@@ -171,7 +171,7 @@ class PdbRecords:
         outer = site
         while True:
             inside = next(
-                ((one, row[2]) for one in reversed(site.sites) for row in one.rows if row[0] <= rva < row[1]), None
+                ((each, row[2]) for each in reversed(site.sites) for row in each.rows if row[0] <= rva < row[1]), None
             )
             if inside is None:
                 break
@@ -212,8 +212,8 @@ def compare(path: Path) -> Comparison:
                         theirs += records.chains(module, site, rva) if rva < last else ()
                 ours = [(frame.function, frame.line) for frame in binary.lookup(rva)]
                 result.compared += 1
-                result.ambiguous += any(one != theirs[0] for one in theirs)
-                if not any(is_same(ours, one) for one in theirs):
+                result.ambiguous += any(each != theirs[0] for each in theirs)
+                if not any(is_same(ours, each) for each in theirs):
                     kind = kind_of(ours, theirs[0])
                     result.differing[kind] += 1
                     result.examples.setdefault(kind, f"{rva:#x}: {ours}, records {theirs[0]}")

@@ -49,20 +49,20 @@ def by_gdb(program: Path, *where: str, gdb: str = "gdb") -> Stacks:
     """`where` is a core file, or -p and a pid."""
     if shutil.which(gdb) is None:
         pytest.skip(f"{gdb} is not on this machine")
-    words = [word for one in GDB_SETTINGS for word in ("-iex", f"set {one}")]
+    words = [word for each in GDB_SETTINGS for word in ("-iex", f"set {each}")]
     command = [gdb, "-batch", "-nx", *words, "-ex", f"python exec({GDB_SCRIPT!r})", *where]
     if where[0] != "-p":
         command[-1:] = [str(program), *where]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, errors="replace")
-    found: Stacks = {}
+    result: Stacks = {}
     for line in done.stdout.splitlines():
         word, _, value = line.partition(" ")
         if word == "THREAD":
-            found[int(value)] = []
+            result[int(value)] = []
         elif word == "FRAME":
-            list(found.values())[-1].append(None if value == "-" else int(value, 16))
+            list(result.values())[-1].append(None if value == "-" else int(value, 16))
     # the parent of a vfork, which shares its memory, has threads that libthread_db tells of, and that the core has not
-    return {tid: frames for tid, frames in found.items() if frames not in ([], [None])}
+    return {tid: frames for tid, frames in result.items() if frames not in ([], [None])}
 
 
 def by_eu_stack(program: Path, *where: str) -> Stacks:
@@ -72,17 +72,17 @@ def by_eu_stack(program: Path, *where: str) -> Stacks:
     command = ["eu-stack", "-n", str(EU_STACK_FRAMES), *words]
     env = {"PATH": "/usr/bin:/bin"}  # without DEBUGINFOD_URLS, of which it would ask for each file
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, errors="replace", env=env)
-    found: Stacks = {}
+    result: Stacks = {}
     for line in done.stdout.splitlines():
         if line.startswith("TID "):
-            found[int(line[4:].rstrip(":"))] = []
-        elif found and (match := EU_STACK_FRAME.match(line)) is not None:
-            list(found.values())[-1].append(None if match[2] in TRAMPOLINES else int(match[1], 16))
-    return found
+            result[int(line[4:].rstrip(":"))] = []
+        elif result and (match := EU_STACK_FRAME.match(line)) is not None:
+            list(result.values())[-1].append(None if match[2] in TRAMPOLINES else int(match[1], 16))
+    return result
 
 
 def ours(stacks: Sequence[whence.Stack]) -> Stacks:
-    return {one.tid: [None if frame.is_trampoline else frame.pc for frame in one.frames] for one in stacks}
+    return {each.tid: [None if frame.is_trampoline else frame.pc for frame in each.frames] for each in stacks}
 
 
 class Difference(NamedTuple):
@@ -104,7 +104,7 @@ def differences(found: Stacks, expected: Stacks) -> list[Difference]:
     for tid in sorted({*found, *expected}):
         mine, theirs = found.get(tid, []), expected.get(tid, [])
         pairs = enumerate(zip_longest(mine, theirs, fillvalue=-1))
-        at = next((index for index, (one, other) in pairs if one != other), None)
-        if at is not None:
-            result.append(Difference(tid, at, mine[at:], theirs[at:]))
+        offset = next((index for index, (each, other) in pairs if each != other), None)
+        if offset is not None:
+            result.append(Difference(tid, offset, mine[offset:], theirs[offset:]))
     return result

@@ -32,11 +32,11 @@ def test_every_row_of_a_large_file_is_readelfs(name: str) -> None:
         pytest.skip("compared with readelf, on x86-64")
     if name == "vmlinux":
         package, pattern, _ = CORPORA[name]
-        found = sorted(fetched(package).glob(pattern))
+        result = sorted(fetched(package).glob(pattern))
     else:
-        found = [Path(one) for one in FILES[name] if Path(one).is_file()]
-    if not found:
+        result = [Path(each) for each in FILES[name] if Path(each).is_file()]
+    if not result:
         pytest.skip(f"no {name} on this machine")
-    count = compared(found[0])
+    count = compared(result[0])
     print(f"{name}: {count:,} rows")
     assert count > 10_000

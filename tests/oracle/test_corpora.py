@@ -29,27 +29,27 @@ COUNT = 2000
 @pytest.mark.parametrize("name", CORPORA)
 def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     package, pattern, least = CORPORA[name]
-    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
-    if not found:
+    result = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not result:
         pytest.skip(f"{package} has no {pattern}")
-    report = compare_file(str(found[-1]), COUNT)
+    report = compare_file(str(result[-1]), COUNT)
     print(report)
     assert report.agreement >= least, str(report)
-    with ElfFile.open(found[-1]) as elf:
+    with ElfFile.open(result[-1]) as elf:
         symbols = Symbols.of(elf)
     addresses = sample(symbols, (), COUNT)
-    assert differing_starts(str(found[-1]), str(found[-1]), addresses) == []
-    starts = [frame.start_line > 0 for frames in ours.frames(str(found[-1]), addresses) for frame in frames]
+    assert differing_starts(str(result[-1]), str(result[-1]), addresses) == []
+    starts = [frame.start_line > 0 for frames in ours.frames(str(result[-1]), addresses) for frame in frames]
     assert sum(starts) > 0.85 * len(starts)
 
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_the_go_package_reads_the_files_that_whence_gives(name: str, tmp_path: Path) -> None:
     package, pattern, _ = CORPORA[name]
-    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
-    if not found:
+    result = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not result:
         pytest.skip(f"{package} has no {pattern}")
-    lidia.create(found[-1], tmp_path / "archive")
+    lidia.create(result[-1], tmp_path / "archive")
     assert differing_files((tmp_path / "archive").read_bytes(), 30_000) == []
 
 
@@ -122,15 +122,15 @@ def compare_rewritten(plain: Path, folder: Path, common: bool, count: int = REWR
         addresses = sample(Symbols.of(elf), (), count)
     expected = ours.frames(str(plain), addresses)
     differing = [
-        f"{address:#x}: {one} was {frames}"
-        for address, one, frames in zip(addresses, ours.frames(str(other), addresses), expected, strict=True)
-        if one != frames
+        f"{address:#x}: {each} was {frames}"
+        for address, each, frames in zip(addresses, ours.frames(str(other), addresses), expected, strict=True)
+        if each != frames
     ]
     print(f"{len(addresses) - len(differing)} of {len(addresses)} chains are those of the plain file")
     assert differing == []
     for few in (1, 10):
-        for at in range(0, 20 * few, few):
-            assert ours.frames(str(other), addresses[at : at + few]) == expected[at : at + few]
+        for offset in range(0, 20 * few, few):
+            assert ours.frames(str(other), addresses[offset : offset + few]) == expected[offset : offset + few]
 
 
 @pytest.mark.parametrize("common", [False, True], ids=["alone", "with a common file"])
@@ -138,11 +138,11 @@ def compare_rewritten(plain: Path, folder: Path, common: bool, count: int = REWR
 def test_chains_of_a_file_that_dwz_rewrote_are_those_of_the_plain_one(name: str, common: bool, tmp_path: Path) -> None:
     tool("dwz")
     package, pattern = FURTHER[name] if name in FURTHER else CORPORA[name][:2]
-    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
-    if not found:
+    result = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not result:
         pytest.skip(f"{package} has no {pattern}")
     plain = tmp_path / "plain"
-    unpacked(found[-1], plain)
+    unpacked(result[-1], plain)
     compare_rewritten(plain, tmp_path, common)
 
 

@@ -51,11 +51,11 @@ GNU_DIFFER = {"libc": 0.07, "libpython": 0.006, "libstdc++": 0.05, "ceph-mds": 0
 @functools.cache
 def corpus(name: str) -> tuple[Path, tuple[int, ...]]:
     package, pattern, _ = CORPORA[name]
-    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
-    if not found:
+    result = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not result:
         pytest.skip(f"{package} has no {pattern}")
-    with ElfFile.open(found[-1]) as elf:
-        return found[-1], tuple(sample(Symbols.of(elf), (), COUNT))
+    with ElfFile.open(result[-1]) as elf:
+        return result[-1], tuple(sample(Symbols.of(elf), (), COUNT))
 
 
 def without_files_of_starts(theirs: str, ours: str) -> str:
@@ -83,11 +83,11 @@ def answered(program: str, words: list[str], path: Path, questions: str) -> str:
 def differing(theirs: list[str], ours: list[str], addresses: tuple[int, ...], told: str) -> float:
     """The share of answers that differ; prints it, with the first of them."""
     assert len(theirs) == len(ours)
-    places = [at for at, (one, other) in enumerate(zip(theirs, ours, strict=True)) if one != other]
+    places = [index for index, (each, other) in enumerate(zip(theirs, ours, strict=True)) if each != other]
     print(f"{told}: {len(places)} of {len(ours)} differ")
-    for at in places[:2]:
-        address = f"{addresses[at]:#x}" if len(ours) in (len(addresses), len(addresses) + 1) else "?"
-        print(f"    {address}: {theirs[at]!r:.200} but {ours[at]!r:.200}")
+    for index in places[:2]:
+        address = f"{addresses[index]:#x}" if len(ours) in (len(addresses), len(addresses) + 1) else "?"
+        print(f"    {address}: {theirs[index]!r:.200} but {ours[index]!r:.200}")
     return len(places) / max(1, len(ours))
 
 

@@ -41,26 +41,26 @@ def places_in(path: Path, module: bytes, options: tuple[str, ...]) -> list[Place
     with ElfFile.open(path) as elf:
         symbols = elf.symbols()
         code = {section.index: section.name for section in elf.sections if section.executable}
-        known: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+        expected: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
         for index, number in enumerate(symbols.section):
             if number in code and symbols.name(index):
-                known[code[number]][symbols.value[index]].append(symbols.name(index))
-    starts = {section: sorted(named) for section, named in known.items()}
+                expected[code[number]][symbols.value[index]].append(symbols.name(index))
+    starts = {section: sorted(named) for section, named in expected.items()}
     command = [tool("objdump"), "-dw", "--no-show-raw-insn", *options, str(path)]
     text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    found = []
+    result = []
     for part in text.split("Disassembly of section ")[1:]:
         section = part[: part.index(":\n")]
-        for at in re.findall(r"\tcall .*\n(?:\n.*\n)? *([0-9a-f]+):", part):
-            behind = int(at, 16)
+        for offset in re.findall(r"\tcall .*\n(?:\n.*\n)? *([0-9a-f]+):", part):
+            behind = int(offset, 16)
             after = bisect.bisect_right(starts[section], behind - 1)
             if not 0 < after < len(starts[section]):
                 continue
             start, end = starts[section][after - 1 : after + 1]
-            name = known[section][start][0].encode()
+            name = expected[section][start][0].encode()
             line = b" %s+0x%x/0x%x%s" % (name, behind - start, end - start, module)
-            found.append(Place(section, behind - 1, line))
-    return random.Random(13).sample(found, min(COUNT, len(found)))
+            result.append(Place(section, behind - 1, line))
+    return random.Random(13).sample(result, min(COUNT, len(result)))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -72,13 +72,13 @@ def test_calls_in_a_kernel_and_its_modules_are_named_as_addr2line_names_them(nam
     places = places_in(path, b"" if kernel else b" [%s]" % name.encode(), KERNEL_CODE if kernel else ())
     with Places(Locator(files=(path,))) as files:
         log = LogFilter(files)
-        text = log.feed(b"".join(place.line + b"\n" for place in places)) + log.finish()
+        text = log.feed(b"".join(location.line + b"\n" for location in places)) + log.finish()
     ours = dict(zip(places, text.decode().splitlines(), strict=True))
     wrong = []
-    for section in {place.section for place in places}:
-        asked = [place for place in places if place.section == section]
+    for section in {location.section for location in places}:
+        asked = [location for location in places if location.section == section]
         words = [tool("addr2line"), "-afi", "-e", str(path), *(() if kernel else ("-j", section))]
-        lines = "".join(f"{place.address:x}\n" for place in asked)
+        lines = "".join(f"{location.address:x}\n" for location in asked)
         run = subprocess.run(
             words,
             input=lines + lines,  # it is right when asked twice
@@ -87,11 +87,13 @@ def test_calls_in_a_kernel_and_its_modules_are_named_as_addr2line_names_them(nam
             text=True,
         )
         answers = re.split(r"^0x[0-9a-f]+\n", run.stdout, flags=re.MULTILINE)[1 + len(asked) :]
-        for place, answer in zip(asked, answers, strict=True):
+        for location, answer in zip(asked, answers, strict=True):
             rows = re.sub(r" \(discriminator \d+\)", "", answer).split("\n")
-            theirs = " (inlined by) ".join(f"{rows[at]} at {rows[at + 1]}" for at in range(0, len(rows) - 1, 2))
+            theirs = " (inlined by) ".join(
+                f"{rows[offset]} at {rows[offset + 1]}" for offset in range(0, len(rows) - 1, 2)
+            )
             theirs = theirs.replace(" at ??:0", "")
-            if ours[place] != f"{place.line.decode()} in {theirs}":
-                wrong.append((ours[place], theirs))
+            if ours[location] != f"{location.line.decode()} in {theirs}":
+                wrong.append((ours[location], theirs))
     print(f"{name}: {len(wrong)} of {len(places)} differ", *wrong[:3], sep="\n  ")
     assert len(wrong) <= DIFFER[name] * len(places)

@@ -57,11 +57,11 @@ def disassembled(tool: str, path: Path, *options: str) -> Iterator[tuple[int, st
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         assert process.stdout is not None
         for text in process.stdout:
-            found = ROW.match(text)
-            if found:
-                yield int(found[1], 16), mnemonic(found[2], found[3] or ""), file, line
-            elif place := LINE.match(text.rstrip("\n")):
-                file, line = place[1], int(place[2])
+            result = ROW.match(text)
+            if result:
+                yield int(result[1], 16), mnemonic(result[2], result[3] or ""), file, line
+            elif location := LINE.match(text.rstrip("\n")):
+                file, line = location[1], int(location[2])
             elif text.endswith(">:\n"):
                 file, line = "", 0
 
@@ -89,18 +89,18 @@ def is_same(ours: str, theirs: str) -> bool:
 
 def programs() -> dict[str, tuple[str, Path]]:
     """Return the disassembler and the file of each program."""
-    found = {
+    result = {
         f"x86-64 {name}": ("objdump", path)
         for name in ("libc.so.6", "libstdc++.so.6")
         for path in Path("/usr/lib/x86_64-linux-gnu").glob(name)
     }
     rust, go = Path(sys.executable).parent / "ruff", goroot() / "bin" / "go"
-    found |= {"Rust": ("objdump", rust), "Go": ("objdump", go)}
+    result |= {"Rust": ("objdump", rust), "Go": ("objdump", go)}
     cross = os.environ.get("WHENCE_CROSS")
     for machine in ("aarch64", "riscv64") if cross else ():
         for path in Path(cross or "").glob(f"usr/{machine}-linux-gnu/lib/lib*.so.6"):
-            found[f"{machine} {path.name}"] = f"{machine}-linux-gnu-objdump", path
-    return found
+            result[f"{machine} {path.name}"] = f"{machine}-linux-gnu-objdump", path
+    return result
 
 
 def machine_code(path: Path) -> Iterator[Instruction]:
@@ -122,10 +122,12 @@ def test_every_instruction_is_that_of_objdump(name: str) -> None:
     tool, path = programs().get(name, ("objdump", Path()))
     if not path.is_file() or shutil.which(tool) is None:
         pytest.skip(f"{name}: the file or {tool} is not here")
-    ours = [(one.vaddr, one.mnemonic) for one in machine_code(path)]
+    ours = [(each.vaddr, each.mnemonic) for each in machine_code(path)]
     theirs = {vaddr: word for vaddr, word, _, _ in disassembled(tool, path, *INTEL[tool == "objdump"])}
     undecodable = [vaddr for vaddr, word in theirs.items() if word == "(bad)"]
-    unlike = Counter((word, theirs[at]) for at, word in ours if at in theirs and not is_same(word, theirs[at]))
+    unlike = Counter(
+        (word, theirs[offset]) for offset, word in ours if offset in theirs and not is_same(word, theirs[offset])
+    )
     starts = {vaddr for vaddr, _ in ours} ^ theirs.keys()
     print(f"{name}: {len(ours):,} instructions, {len(starts)} boundaries and {sum(unlike.values())} mnemonics differ")
     assert all(any(bad < vaddr < bad + 16 for bad in undecodable) for vaddr in starts), sorted(map(hex, starts))[:9]
@@ -161,13 +163,13 @@ def test_the_line_of_every_instruction_is_that_of_a_majority(name: str, tmp_path
     program = tmp_path / "program"
     tools = [tool for tool in ("objdump", "llvm-objdump-19") if shutil.which(tool)]
     said = [
-        {at: (os.path.basename(file), line) for at, _, file, line in disassembled(tool, program, "-l")}
+        {offset: (os.path.basename(file), line) for offset, _, file, line in disassembled(tool, program, "-l")}
         for tool in tools
     ]
     differ: Counter[str] = Counter()
     count = 0
     with whence.open(program) as binary:
-        vaddrs = [one.vaddr for one in machine_code(program)]
+        vaddrs = [each.vaddr for each in machine_code(program)]
         for vaddr, chain in zip(vaddrs, binary.lookup_many(vaddrs).chains(), strict=True):
             theirs = [answers.get(vaddr, ("", 0)) for answers in said]
             if not chain or not chain[0].line or not any(line for _, line in theirs):

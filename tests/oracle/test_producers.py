@@ -65,15 +65,15 @@ MACHINES = (
 
 def check(command: str, directory: Path, least: float = LEAST) -> None:
     """Build in a copy of the sources, one after another as a linker of several files sees them, and compare."""
-    place = directory / "built"
-    shutil.copytree(SOURCES, place)
+    location = directory / "built"
+    shutil.copytree(SOURCES, location)
     tool = command.split()[0]
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
-    done = subprocess.run(["sh", "-c", command], cwd=place, capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", command], cwd=location, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"{tool} cannot build this here: {done.stderr.strip()[-200:]}")
-    report = compare_file(str(place / "program"), COUNT)
+    report = compare_file(str(location / "program"), COUNT)
     print(report)
     assert report.agreement >= least, str(report)
 

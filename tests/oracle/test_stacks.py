@@ -117,14 +117,14 @@ def core(command: list[str], folder: Path, env: dict[str, str]) -> str:
 
 def compared(program: Path, names: tuple[str, ...], stacks: list[whence.Stack], *where: str) -> None:
     """Whether all threads are complete, and as each tool has them that is not known to differ."""
-    ends = [(one.tid, one.end, one.detail) for one in stacks if one.end is not End.COMPLETE]
+    ends = [(each.tid, each.end, each.detail) for each in stacks if each.end is not End.COMPLETE]
     assert not ends, names
-    found = ours(stacks)
+    result = ours(stacks)
     for tool, ask in (("gdb", by_gdb), ("eu-stack", by_eu_stack)):
         if any((name, tool) in DIFFER for name in names):
             continue
         theirs: Stacks = ask(program, *where)
-        assert not differences(found, theirs), (names, tool)
+        assert not differences(result, theirs), (names, tool)
 
 
 def both(program: Path, names: tuple[str, ...], command: list[str], folder: Path, crash: str, wait: str) -> int:
@@ -132,12 +132,12 @@ def both(program: Path, names: tuple[str, ...], command: list[str], folder: Path
     left = core([*command, *shlex.split(crash)], folder, env)
     stacks = whence.Core(left).stacks()
     compared(program, names, stacks, left)
-    frames = sum(len(one.frames) for one in stacks)
+    frames = sum(len(each.frames) for each in stacks)
     if wait:
         with alive([*command, *shlex.split(wait)], folder, env) as pid:
             stacks = whence.Process(pid).stacks()
             compared(program, (*names, f"{names[-1]}, alive"), stacks, "-p", str(pid))
-        frames += sum(len(one.frames) for one in stacks)
+        frames += sum(len(each.frames) for each in stacks)
     return frames
 
 
@@ -191,9 +191,9 @@ def test_what_libc_itself_unwinds_is_the_same(tmp_path: Path) -> None:
     with running(["/usr/bin/python3", source], rests=True) as (pid, words):
         theirs = [int(word) for word in words]
         (stack,) = whence.Process(pid).stacks()
-    found = [frame.pc for frame in stack.frames]
-    shared = [pc for pc in theirs if pc in found]  # all but what is inside of the calls of backtrace and pause
-    assert shared == theirs[-len(shared) :] == found[-len(shared) :]
+    result = [frame.pc for frame in stack.frames]
+    shared = [pc for pc in theirs if pc in result]  # all but what is inside of the calls of backtrace and pause
+    assert shared == theirs[-len(shared) :] == result[-len(shared) :]
     assert len(shared) > 12
 
 

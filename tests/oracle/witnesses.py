@@ -67,7 +67,8 @@ def llvm_starts(path: str, addresses: Sequence[int]) -> list[tuple[Start, ...]]:
     out = _run(["llvm-symbolizer", f"--obj={path}", "--output-style=JSON", "--no-demangle"], addresses)
     return [
         tuple(
-            (one["FunctionName"], normal(one["StartFileName"]), one["StartLine"]) for one in json.loads(row)["Symbol"]
+            (each["FunctionName"], normal(each["StartFileName"]), each["StartLine"])
+            for each in json.loads(row)["Symbol"]
         )
         for row in out.splitlines()
     ]
@@ -82,7 +83,9 @@ def addr2line(path: str, addresses: Sequence[int]) -> list[Chain]:
         return [() for _ in addresses]
     for answer in re.split(r"^0x[0-9a-f]+\n", out, flags=re.MULTILINE)[1:]:
         lines = answer.splitlines()
-        chains.append(tuple(call(function, place) for function, place in zip(lines[::2], lines[1::2], strict=True)))
+        chains.append(
+            tuple(call(function, location) for function, location in zip(lines[::2], lines[1::2], strict=True))
+        )
     return chains
 
 
@@ -102,11 +105,13 @@ def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
     try:
         archive = Archive.open(next(filter(os.path.isfile, (debug_file, f"{os.path.splitext(path)[0]}.pdb", path))))
         objects = list(archive.iter_objects())
-        cache = next((one for one in objects if one.debug_id == identity.sentry), objects[0]).make_symcache()
+        cache = next((each for each in objects if each.debug_id == identity.sentry), objects[0]).make_symcache()
     except SymbolicError:
         return [() for _ in addresses]
     return [
-        tuple(Call(found.symbol, normal(found.full_path), found.line or 0) for found in cache.lookup(address - base))
+        tuple(
+            Call(result.symbol, normal(result.full_path), result.line or 0) for result in cache.lookup(address - base)
+        )
         for address in addresses
     ]
 
@@ -114,19 +119,19 @@ def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
 def of_formats() -> dict[str, Witness]:
     """The witnesses of other formats than ELF."""
     newest = next(filter(shutil.which, ("llvm-symbolizer-19", "llvm-symbolizer-22", "llvm-symbolizer")), None)
-    found: dict[str, Witness] = {}
+    result: dict[str, Witness] = {}
     if newest is not None:
-        found["llvm"] = partial(llvm_symbolizer, program=newest)
-    found["symbolic"] = symbolic
-    return found
+        result["llvm"] = partial(llvm_symbolizer, program=newest)
+    result["symbolic"] = symbolic
+    return result
 
 
 def present() -> dict[str, Witness]:
     """The witnesses this machine has, the most trusted first."""
-    found: dict[str, Witness] = {}
+    result: dict[str, Witness] = {}
     if shutil.which("llvm-symbolizer"):
-        found["llvm"] = llvm_symbolizer
+        result["llvm"] = llvm_symbolizer
     if shutil.which("addr2line"):
-        found["bfd"] = addr2line
-    found["symbolic"] = symbolic
-    return found
+        result["bfd"] = addr2line
+    result["symbolic"] = symbolic
+    return result

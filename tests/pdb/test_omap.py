@@ -154,6 +154,6 @@ def test_shuffled_functions_have_the_chains_of_symbolic(tmp_path: Path, flags: s
         for rva, target in moved.items():
             if all(frame.source is Source.PDB for frame in before.lookup(rva)):
                 ours = [(name, line) for _, name, line in chain(after, target)]
-                assert ours == [(one.full_path, one.line) for one in table.lookup(target)]
+                assert ours == [(each.full_path, each.line) for each in table.lookup(target)]
                 compared += len(ours) > 0
     assert compared > 6_000

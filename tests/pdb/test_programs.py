@@ -40,7 +40,7 @@ def test_whole_chains_are_those_of_symbolic(machine: str, flags: str) -> None:
     path = program(machine, flags)
     base, rvas = code_of(path)
     table = next(symbolic.Archive.open(str(path.with_suffix(".pdb"))).iter_objects()).make_symcache()
-    theirs = [[(Path(one.full_path or "").name, one.line) for one in table.lookup(rva)] for rva in rvas]
+    theirs = [[(Path(each.full_path or "").name, each.line) for each in table.lookup(rva)] for rva in rvas]
     from_program = ours(path, [base + rva for rva in rvas])
     compared = [(mine, other) for mine, other in zip(from_program, theirs, strict=True) if other]  # not padding
     assert [mine for mine, _ in compared] == [other for _, other in compared]
@@ -86,8 +86,8 @@ def test_commands_read_the_program_and_the_pdb_file() -> None:
         rva = binary.find("step<24>")[0].vaddr - base
 
     def run(*words: str) -> str:
-        whole = [sys.executable, "-m", "whence", *words]
-        return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
+        full = [sys.executable, "-m", "whence", *words]
+        return subprocess.run(full, capture_output=True, text=True, check=True).stdout
 
     pdb = str(path.with_suffix(".pdb"))
     assert "step<24>" in run("addr", str(path), hex(base + rva)) == run("addr", pdb, hex(rva))

@@ -50,16 +50,16 @@ def sources(pdb: Pdb) -> PdbSources:
 
 
 def test_injected_files_and_checksums_are_found_by_path() -> None:
-    found = sources(with_checksum(__src__headerblock=header_block(), **{"__src__files__main.c": TEXT}))
-    facts = found.facts([PATH, "other.c"])
+    result = sources(with_checksum(__src__headerblock=header_block(), **{"__src__files__main.c": TEXT}))
+    facts = result.facts([PATH, "other.c"])
     assert [*facts] == [PATH]
     assert facts[PATH].text == TEXT
     assert facts[PATH].md5 == hashlib.md5(TEXT, usedforsecurity=False).hexdigest()
 
 
 def test_compressed_files_are_left_out() -> None:
-    found = sources(with_checksum(__src__headerblock=header_block(101), **{"__src__files__main.c": TEXT}))
-    assert found.facts([PATH])[PATH].text is None
+    result = sources(with_checksum(__src__headerblock=header_block(101), **{"__src__files__main.c": TEXT}))
+    assert result.facts([PATH])[PATH].text is None
 
 
 def test_a_listing_has_the_text_of_an_injected_file_or_of_a_verified_one(tmp_path: Path) -> None:
@@ -77,17 +77,17 @@ def test_a_listing_has_the_text_of_an_injected_file_or_of_a_verified_one(tmp_pat
 
 
 def test_addresses_of_a_source_server_are_expanded() -> None:
-    found = sources(with_checksum(srcsrv=SERVER.encode()))
-    assert found.address(PATH) == "https://example.com/rev7/main.c?at=a\\b"
-    assert found.address("C:\\src\\other.c") == ""
+    result = sources(with_checksum(srcsrv=SERVER.encode()))
+    assert result.address(PATH) == "https://example.com/rev7/main.c?at=a\\b"
+    assert result.address("C:\\src\\other.c") == ""
 
 
 def test_addresses_of_source_link_keep_the_rest_of_the_path() -> None:
     link = json.dumps({"documents": {"C:\\src\\*": "https://x/*?raw", "C:\\one.c": "https://y/one"}}).encode()
-    found = sources(with_checksum(**{"sourcelink$1": link}))
-    assert found.address("c:\\SRC\\a\\B.c") == "https://x/a/B.c?raw"
-    assert found.address("C:\\one.c") == "https://y/one"
-    assert found.address("D:\\one.c") == ""
+    result = sources(with_checksum(**{"sourcelink$1": link}))
+    assert result.address("c:\\SRC\\a\\B.c") == "https://x/a/B.c?raw"
+    assert result.address("C:\\one.c") == "https://y/one"
+    assert result.address("D:\\one.c") == ""
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_addresses_of_source_link_keep_the_rest_of_the_path() -> None:
     ],
 )  # fmt: skip
 def test_damaged_or_endless_data_has_no_or_a_short_address(named: dict[str, bytes]) -> None:
-    found = sources(with_checksum(**named))
-    assert len(found.address(PATH)) <= LONGEST
-    assert found.facts([PATH])[PATH].text is None
+    result = sources(with_checksum(**named))
+    assert len(result.address(PATH)) <= LONGEST
+    assert result.facts([PATH])[PATH].text is None

@@ -78,10 +78,10 @@ def test_a_file_that_is_not_elf_and_a_missing_file_are_different_errors(tmp_path
 
 
 def test_every_truncation_of_a_file_is_an_elf_error_or_an_answer(tmp_path: Path) -> None:
-    whole = forge([build_id_note(ID)], [Segment(4, 4, of=".note.gnu.build-id", align=4)])
+    full = forge([build_id_note(ID)], [Segment(4, 4, of=".note.gnu.build-id", align=4)])
     path = tmp_path / "file"
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
+    for size in range(len(full)):
+        path.write_bytes(full[:size])
         descriptor = os.open(path, os.O_RDONLY)
         try:
             assert build_id_of(descriptor) in ("", ID)

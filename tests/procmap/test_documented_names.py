@@ -12,7 +12,7 @@ from whence.objects.elf import ElfFile
 def test_all_documented_names_exist() -> None:
     with procmap.Resolver(proc_root="/proc") as resolver:
         mappings = resolver.mappings(os.getpid())
-        mapping = next(one for one in mappings if one.kind.has_file)
+        mapping = next(each for each in mappings if each.kind.has_file)
         assert resolver.lookup(os.getpid(), mapping.start) == mapping
         assert mapping.path
         assert mapping.map_files in ("", f"/proc/{os.getpid()}/map_files/{mapping.start:x}-{mapping.limit:x}")
@@ -26,7 +26,7 @@ def test_all_documented_names_exist() -> None:
         vaddr = mapper.file_offset_to_virtual_address(mapping.offset, mapping)
         with ElfFile.open(opened) as elf:
             assert vaddr is not None
-            assert any(one.executable and one.vaddr & -one.page <= vaddr < one.end for one in elf.segments)
+            assert any(each.executable and each.vaddr & -each.page <= vaddr < each.end for each in elf.segments)
         resolver.invalidate_addr(os.getpid(), mapping.start)
         resolver.invalidate(os.getpid())
         assert resolver.mappings(os.getpid()) == mappings
@@ -38,7 +38,7 @@ def test_reprs_are_one_line() -> None:
     with procmap.Resolver() as resolver:
         mapping = resolver.lookup(os.getpid(), resolver.mappings(os.getpid())[0].start)
         assert mapping is not None
-        shown = [repr(one) for one in (resolver, mapping, procmap.AddressMapper(sys.executable))]
+        shown = [repr(each) for each in (resolver, mapping, procmap.AddressMapper(sys.executable))]
     assert all(text.startswith("<") and "\n" not in text for text in shown)
     assert shown[0].startswith("<whence.procmap.Resolver of /proc: 1 processes")
     assert f"{mapping.start:#x}-{mapping.limit:#x} r-xp" in shown[1]

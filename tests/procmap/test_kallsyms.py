@@ -30,7 +30,7 @@ def expected(data: bytes) -> tuple[dict[int, str], dict[str, int]]:
         text = name + (b" [" + module + b"]" if module else b"")
         first.setdefault(int(address, 16), text.decode("utf-8", "surrogateescape"))
     first.pop(0, None)
-    return first, {name.decode(): at for text, name in FIRST.findall(data) if (at := int(text, 16))}
+    return first, {name.decode(): offset for text, name in FIRST.findall(data) if (offset := int(text, 16))}
 
 
 def same(data: bytes) -> int:
@@ -47,11 +47,11 @@ def same(data: bytes) -> int:
 
 def test_only_lines_of_functions_are_read() -> None:
     dice = random.Random(3)
-    found = 0
+    result = 0
     for _ in range(1000):
-        found += same(b"".join(dice.choices(PIECES, k=dice.randrange(24))))
-        found += same(b"".join(dice.choices([*LINES, *PIECES], k=dice.randrange(12))))
-    assert found > 100
+        result += same(b"".join(dice.choices(PIECES, k=dice.randrange(24))))
+        result += same(b"".join(dice.choices([*LINES, *PIECES], k=dice.randrange(12))))
+    assert result > 100
 
 
 def test_the_running_kernel_has_names_if_addresses_are_readable() -> None:
@@ -61,4 +61,4 @@ def test_the_running_kernel_has_names_if_addresses_are_readable() -> None:
 
 def test_an_address_between_two_functions_is_in_the_first() -> None:
     names = KernelNames(b"ffffffff81000010 t b\t[mod]\nffffffff81000000 T a\nffffffff81000000 T alias")
-    assert [names.lookup(0xFFFFFFFF81000000 + at) for at in (-1, 0, 15, 16)] == ["", "a", "a", "b [mod]"]
+    assert [names.lookup(0xFFFFFFFF81000000 + offset) for offset in (-1, 0, 15, 16)] == ["", "a", "a", "b [mod]"]

@@ -281,15 +281,15 @@ def test_the_program_counter_of_each_waiting_thread_is_known() -> None:
     )
     with running(python(code + "; print('ready')")) as (pid, _), Resolver() as resolver:
         assert until(lambda: all(thread.state == "S" for thread in threads(f"/proc/{pid}")))
-        found = threads(f"/proc/{pid}")
-        assert len(found) == 3
-        for thread in found:
+        result = threads(f"/proc/{pid}")
+        assert len(result) == 3
+        for thread in result:
             if thread.pc is None:
                 pytest.skip("this kernel tells no pcs of threads")
             mapping = resolver.lookup(pid, thread.pc)
             assert mapping is not None
             assert thread.syscall is not None
-        assert [thread.tid for thread in found] == sorted(thread.tid for thread in found)
+        assert [thread.tid for thread in result] == sorted(thread.tid for thread in result)
 
 
 def test_one_address_of_a_new_process_does_not_read_maps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,15 +142,15 @@ LINES = st.lists(
 
 @given(LINES)
 def test_lines_survive_a_round_trip(lines: list[Line]) -> None:
-    found = parse(maps_text(lines)).mappings
+    result = parse(maps_text(lines)).mappings
     expected = sorted(lines, key=lambda line: line.start)
-    assert [(m.start, m.limit, m.offset, m.shown_permissions, m.inode, m.device) for m in found] == [
+    assert [(m.start, m.limit, m.offset, m.shown_permissions, m.inode, m.device) for m in result] == [
         (x.start, x.limit, x.offset, x.permissions, x.inode, os.makedev(*x.device)) for x in expected
     ]
 
 
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_read_without_an_error(data: bytes) -> None:
-    found = parse(data, "/proc/7", 0).mappings
-    assert all(one.start < one.limit for one in found)
-    assert len(found) <= data.count(b"\n") + 1
+    result = parse(data, "/proc/7", 0).mappings
+    assert all(one.start < one.limit for one in result)
+    assert len(result) <= data.count(b"\n") + 1

@@ -62,9 +62,9 @@ def test_every_mapped_byte_has_the_vaddr_of_its_segment(
 ) -> None:
     segment = code(0x5000 + skew, (base << 12) + skew, size)
     mapping = Mapping(page << 12, (page << 12) + skew + size, 0x5000, "/bin/app")
-    inside = [one % size for one in at]
-    runtime = array("Q", [mapping.start + skew + one for one in inside])
-    assert vaddrs([segment], mapping, runtime).tolist() == [segment.vaddr + one for one in inside]
+    inside = [each % size for each in at]
+    runtime = array("Q", [mapping.start + skew + each for each in inside])
+    assert vaddrs([segment], mapping, runtime).tolist() == [segment.vaddr + each for each in inside]
 
 
 def test_an_address_relative_to_the_image_is_translated() -> None:

@@ -130,10 +130,10 @@ def test_damaged_sections_are_ignored(seed: int) -> None:
 
 
 def lines_of(section: bytes, types: bytes) -> int:
-    found = BpfLines()
-    found.read_programs(section, "<")
-    found.read_btf(types, "<")
-    return sum(found.line(START + at, f"bpf_prog_{TAG}", START + at + 1) is not None for at in range(19_000))
+    result = BpfLines()
+    result.read_programs(section, "<")
+    result.read_btf(types, "<")
+    return sum(result.line(START + index, f"bpf_prog_{TAG}", START + index + 1) is not None for index in range(19_000))
 
 
 def test_functions_that_share_all_lines_cost_no_more_than_the_section() -> None:

@@ -78,9 +78,9 @@ def test_go_tool_pprof_counts_the_same(tmp_path: Path) -> None:
             expected[name] = tuple(  # type: ignore[assignment]
                 Counter({row.split("|")[1].split()[0]: int(row.split()[0]) for row in group}) for group in groups
             )
-    found = callers(profile, "f", rows=0, neighbours=0).rows
-    assert len(expected) == len(found) == 8
-    assert {row.function: (edges(row.callers), edges(row.callees)) for row in found} == expected
+    result = callers(profile, "f", rows=0, neighbours=0).rows
+    assert len(expected) == len(result) == 8
+    assert {row.function: (edges(row.callers), edges(row.callees)) for row in result} == expected
 
 
 def test_the_command_prints_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

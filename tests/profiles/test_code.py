@@ -95,11 +95,11 @@ def nanoseconds(text: str) -> int:
 
 def test_lines_cost_what_pprof_list_says(go: Path) -> None:
     profile = profiles.read(go / "cpu.pb.gz")
-    found = {listing.function: listing for listing in profile.listing(r"^main\.")}
+    result = {listing.function: listing for listing in profile.listing(r"^main\.")}
     routines = ROUTINE.findall(pprof(go, "-list", r"^main\."))
-    assert {name for name, *_ in routines} == found.keys() >= {"main.work", "main.mix", "main.again", "main.main"}
+    assert {name for name, *_ in routines} == result.keys() >= {"main.work", "main.mix", "main.again", "main.main"}
     for name, file, flat, cum, text in routines:
-        listing = found[name]
+        listing = result[name]
         assert (listing.file, listing.self_cost) == (file, nanoseconds(flat))
         assert listing.cost == nanoseconds(cum) or name == "main.again"  # pprof adds up the lines of recursive calls
         theirs = {int(line): (nanoseconds(own), nanoseconds(total)) for own, total, line in LINE.findall(text)}
@@ -116,7 +116,7 @@ def test_instructions_cost_what_pprof_disasm_says(go: Path) -> None:
     theirs = {
         int(vaddr, 16): nanoseconds(own) for own, _, vaddr in INSTRUCTION.findall(pprof(go, "-disasm", r"main\.work"))
     }
-    mine = {one.vaddr: one.self for one in listing.instructions}
+    mine = {each.vaddr: each.self for each in listing.instructions}
     assert mine == theirs | dict.fromkeys(mine.keys() - theirs.keys(), 0)  # pprof leaves out the last one
     assert sum(theirs.values()) == listing.cost
 
@@ -126,8 +126,8 @@ def test_instructions_cost_what_perf_annotate_says(capsys: pytest.CaptureFixture
     profile = profiles.read(PERF / "plain.data")
     profile.symbolize(PERF / "spin")
     (listing,) = profile.annotate("leaf", PERF / "spin", syntax="att")
-    assert listing.cost == listing.total == sum(one.self for one in listing.instructions)
-    shares = {f"{one.vaddr:x}": 100 * one.self / listing.cost for one in listing.instructions}
+    assert listing.cost == listing.total == sum(each.self for each in listing.instructions)
+    shares = {f"{each.vaddr:x}": 100 * each.self / listing.cost for each in listing.instructions}
     assert {share for share in shares.values() if share} == {25.0, 75.0}
     perf = shutil.which("perf")
     if perf is None:
@@ -210,24 +210,26 @@ def test_instructions_of_a_recording_cost_what_perf_annotate_says(recorded: Path
     (listing,) = profile.annotate("^work$", syntax="att")
     command = ["perf", "annotate", "--stdio", "-i", "hot.data", "-s", "work"]
     text = subprocess.run(command, cwd=recorded, capture_output=True, text=True).stdout
-    theirs = {int(at, 16): share for share, at in re.findall(r"^ +([\d.]+) : +([0-9a-f]+): ", text, re.MULTILINE)}
+    theirs = {
+        int(offset, 16): share for share, offset in re.findall(r"^ +([\d.]+) : +([0-9a-f]+): ", text, re.MULTILINE)
+    }
     if not theirs:
         pytest.skip("this perf cannot annotate")
-    mine = {one.vaddr: f"{100 * one.self / listing.cost:.2f}" for one in listing.instructions}
-    assert {at: share for at, share in mine.items() if share != "0.00"} == {
-        at: share for at, share in theirs.items() if share != "0.00"
+    mine = {each.vaddr: f"{100 * each.self / listing.cost:.2f}" for each in listing.instructions}
+    assert {offset: share for offset, share in mine.items() if share != "0.00"} == {
+        offset: share for offset, share in theirs.items() if share != "0.00"
     }
-    assert sum(one.self for one in listing.instructions) == listing.cost == listing.self_cost
+    assert sum(each.self for each in listing.instructions) == listing.cost == listing.self_cost
 
 
 def test_lines_of_a_cpp_profile_cost_what_pprof_list_says(recorded: Path) -> None:
     profile = profiles.read(recorded / "cpu.pb.gz")
     pattern = "^(work|main|mix)"
-    found = {listing.function: listing for listing in profile.listing(pattern)}
+    result = {listing.function: listing for listing in profile.listing(pattern)}
     routines = ROUTINE.findall(pprof(recorded, "-list", pattern, "-sample_index=cpu-clock"))
-    assert {name for name, *_ in routines} == found.keys() >= {"work", "main"}
+    assert {name for name, *_ in routines} == result.keys() >= {"work", "main"}
     for name, _, flat, cum, text in routines:
-        listing = found[name]
+        listing = result[name]
         assert (listing.self_cost, listing.cost) == (nanoseconds(flat), nanoseconds(cum))
         theirs = {int(line): (nanoseconds(own), nanoseconds(total)) for own, total, line in LINE.findall(text)}
         mine = {line.line: (line.self, line.total) for line in listing.lines if not line.depth}
@@ -235,9 +237,9 @@ def test_lines_of_a_cpp_profile_cost_what_pprof_list_says(recorded: Path) -> Non
     recording = profiles.read(recorded / "hot.data")
     recording.symbolize()
     pytest.importorskip("capstone")
-    (whole,) = recording.annotate("^work$")
-    lines = found["work"].lines
-    assert sum(line.self for line in lines) == whole.cost  # with the inlined calls, nothing is lost
+    (full,) = recording.annotate("^work$")
+    lines = result["work"].lines
+    assert sum(line.self for line in lines) == full.cost  # with the inlined calls, nothing is lost
     assert any(line.self for line in lines if line.depth)
 
 
@@ -273,20 +275,20 @@ def lines_of(listing: Listing) -> list[tuple[int, str, int, int, int]]:
 
 
 def test_inlined_lines_are_below_their_call_and_recursion_counts_once() -> None:
-    found = forged().listing("^(f|g|main)$")
-    assert [(one.function, one.self_cost, one.cost, one.total) for one in found] == [
+    result = forged().listing("^(f|g|main)$")
+    assert [(each.function, each.self_cost, each.cost, each.total) for each in result] == [
         ("main", 0, 54_123, 54_123), ("f", 4020, 4123, 54_123), ("g", 103, 103, 54_123),
     ]  # fmt: skip
-    assert lines_of(found[1]) == [(0, "f", 12, 20, 123), (1, "g", 3, 103, 103), (0, "f", 14, 4000, 4003)]
-    assert lines_of(found[2]) == [(0, "g", 3, 103, 103)]
-    assert lines_of(found[0]) == [(0, "main", 5, 0, 54_123)]
-    assert "cpu 4.02 us self, 4.12 us total, 7.62% of 54.12 us" in str(found[1])
+    assert lines_of(result[1]) == [(0, "f", 12, 20, 123), (1, "g", 3, 103, 103), (0, "f", 14, 4000, 4003)]
+    assert lines_of(result[2]) == [(0, "g", 3, 103, 103)]
+    assert lines_of(result[0]) == [(0, "main", 5, 0, 54_123)]
+    assert "cpu 4.02 us self, 4.12 us total, 7.62% of 54.12 us" in str(result[1])
 
 
 def test_costs_are_of_the_default_sample_type() -> None:
     profile = forged()
     profile.default_type = 1
-    assert [(one.function, one.cost) for one in profile.listing("^[fg]$")] == [("f", 4), ("g", 2)]
+    assert [(each.function, each.cost) for each in profile.listing("^[fg]$")] == [("f", 4), ("g", 2)]
 
 
 def test_an_invalid_pattern_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,7 +378,7 @@ def test_sources_of_a_profile_are_checked_by_the_debug_info(tmp_path: Path) -> N
     profile.samples.add([profile.location(0, part.vaddr)], [5])
     profile.symbolize(str(program))
     (listing,) = profile.listing("^main$", str(program))
-    assert [found.verified for found in listing.sources.values()] == [True]
+    assert [result.verified for result in listing.sources.values()] == [True]
     source.write_text("int main(void) { return 4; }\n")
     (listing,) = profile.listing("^main$", str(program))
     assert not listing.sources

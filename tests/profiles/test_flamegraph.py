@@ -43,8 +43,8 @@ def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
     for frame, parent in zip(found.frame[1:], found.parent[1:]):
         names.append((*names[parent], found.frames[frame].name))
     out = {}
-    for at, path in enumerate(names):
-        values = [column[at] for column in found.values]
+    for index, path in enumerate(names):
+        values = [column[index] for column in found.values]
         if any(values):
             out[path] = values
     return out
@@ -55,51 +55,51 @@ def test_the_tree_merges_equal_stacks_and_has_parents_before_children() -> None:
     assert [column.tolist() for column in columns.values] == [[0, 0, 0, 2, 1], [0, 0, 0, 90, 10]]
     assert columns.parent.tolist() == [0, 0, 1, 2, 1]
     assert columns.up.tolist() == [0, 0, 0, 0, 2]
-    assert [one.reason for one in columns.frames] == ["", "", "", REASON]
+    assert [each.reason for each in columns.frames] == ["", "", "", REASON]
     assert not columns.pruned
     assert columns.depth == 0
 
 
 @given(st.lists(st.tuples(names, st.integers(-3, 50)), max_size=30))
 def test_the_tree_has_the_values_of_all_stacks(stacks: list[tuple[list[str], int]]) -> None:
-    found = tree(profile_of(stacks))
+    result = tree(profile_of(stacks))
     expected: dict[tuple[str, ...], int] = {}
     for path, value in stacks:
         expected[tuple(path)] = expected.get(tuple(path), 0) + value
-    assert stacks_of(found) == {path: [value] for path, value in expected.items() if value}
-    assert all(parent < at for at, parent in enumerate(found.parent[1:], 1))
+    assert stacks_of(result) == {path: [value] for path, value in expected.items() if value}
+    assert all(parent < index for index, parent in enumerate(result.parent[1:], 1))
 
 
 @given(st.lists(st.tuples(names, st.integers(1, 50)), min_size=1, max_size=30), st.integers(1, 12))
 def test_a_limited_tree_has_all_values_and_the_heaviest_nodes(stacks: list[tuple[list[str], int]], nodes: int) -> None:
-    whole, cut = tree(profile_of(stacks)), tree(profile_of(stacks), nodes)
-    assert sum(cut.values[0]) == sum(whole.values[0])
-    kept = [at for at, one in enumerate(cut.frame) if at == 0 or cut.frames[one].name != SMALLER]
-    assert len(kept) == min(nodes, len(whole.frame))
+    full, cut = tree(profile_of(stacks)), tree(profile_of(stacks), nodes)
+    assert sum(cut.values[0]) == sum(full.values[0])
+    kept = [index for index, each in enumerate(cut.frame) if index == 0 or cut.frames[each].name != SMALLER]
+    assert len(kept) == min(nodes, len(full.frame))
     assert len(cut.frame) <= 2 * nodes
-    assert cut.pruned == (len(kept) < len(whole.frame))
-    heaviest = sorted(totals(whole), reverse=True)[: len(kept)]
-    assert all(one >= other * 0.996 for one, other in zip(sorted(totals(cut, kept), reverse=True), heaviest))
+    assert cut.pruned == (len(kept) < len(full.frame))
+    heaviest = sorted(totals(full), reverse=True)[: len(kept)]
+    assert all(each >= other * 0.996 for each, other in zip(sorted(totals(cut, kept), reverse=True), heaviest))
 
 
 def totals(found: Tree, nodes: list[int] | None = None) -> list[int]:
     out = found.values[0].tolist()
-    for at in range(len(out) - 1, 0, -1):
-        out[found.parent[at]] += out[at]
-    return out if nodes is None else [out[at] for at in nodes]
+    for offset in range(len(out) - 1, 0, -1):
+        out[found.parent[offset]] += out[offset]
+    return out if nodes is None else [out[offset] for offset in nodes]
 
 
 def test_a_limited_tree_of_disjoint_stacks_has_complete_stacks() -> None:
-    found = tree(profile_of([([f"f{one}", f"g{one}"], 1) for one in range(50)]), 31)
-    assert sum(one.name != SMALLER for one in found.frames) == 30
+    result = tree(profile_of([([f"f{each}", f"g{each}"], 1) for each in range(50)]), 31)
+    assert sum(each.name != SMALLER for each in result.frames) == 30
 
 
 def test_a_frame_merged_from_several_lines_has_all_lines_heaviest_first() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     for line, value in ((22, 1), (31, 5), (25, 3), (22, 1), (0, 9)):
         profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
-    found = tree(profile)
-    assert (found.count.tolist(), found.line.tolist()) == ([0, 3], [31, 25, 22])
+    result = tree(profile)
+    assert (result.count.tolist(), result.line.tolist()) == ([0, 3], [31, 25, 22])
 
 
 def test_a_node_has_a_few_lines_at_most() -> None:
@@ -111,9 +111,9 @@ def test_a_node_has_a_few_lines_at_most() -> None:
 
 def test_inlined_calls_are_frames_of_their_own_and_merge_across_locations() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
-    one = profile.location(NO_MAPPING, 0, (Frame("inner", "a.c", 1, True), Frame("main", "a.c", 2)))
+    item = profile.location(NO_MAPPING, 0, (Frame("inner", "a.c", 1, True), Frame("main", "a.c", 2)))
     other = profile.location(NO_MAPPING, 0, (Frame("other", "a.c", 5, True), Frame("main", "a.c", 3)))
-    profile.samples.add([one], [1])
+    profile.samples.add([item], [1])
     profile.samples.add([other], [2])
     assert stacks_of(tree(profile)) == {("main", "inner"): [1], ("main", "other"): [2]}
 
@@ -175,17 +175,17 @@ def test_entries_have_the_values_by_thread_and_step_of_time() -> None:
     profile.samples.labels = [labels, (), labels]
     times, values = array("q", [30, 10, 4106, 11]), [array("q", [1, 1, 0, 1]), array("q", [30, 10, 20, 40])]
     profile.samples.timeline = Timeline(array("I", [0, 1, 2, 2]), times, values)
-    found = entries_of(profile)
-    assert found.threads == [("app", "app 6"), (NO_PROCESS, NO_THREAD)]
-    assert (found.steps, found.step_ns) == (2048, 3)
-    rows = list(zip(found.node, found.thread, found.step, *found.values))
+    result = entries_of(profile)
+    assert result.threads == [("app", "app 6"), (NO_PROCESS, NO_THREAD)]
+    assert (result.steps, result.step_ns) == (2048, 3)
+    rows = list(zip(result.node, result.thread, result.step, *result.values))
     assert rows == [(3, 0, 0, 1, 40), (3, 0, 6, 1, 30), (3, 0, 1365, 0, 20), (4, 1, 0, 1, 10)]
 
 
 def test_entries_without_labels_and_times_are_one_for_each_node() -> None:
-    found = entries_of(profile_of([(["a", "b"], 3), (["a"], 0), (["a", "c"], 4)]))
-    assert (found.steps, found.step_ns, found.threads) == (1, 0, [(NO_PROCESS, NO_THREAD)])
-    assert list(zip(found.node, found.values[0])) == [(2, 3), (3, 4)]
+    result = entries_of(profile_of([(["a", "b"], 3), (["a"], 0), (["a", "c"], 4)]))
+    assert (result.steps, result.step_ns, result.threads) == (1, 0, [(NO_PROCESS, NO_THREAD)])
+    assert list(zip(result.node, result.values[0])) == [(2, 3), (3, 4)]
 
 
 def test_a_process_has_the_name_of_its_main_thread() -> None:
@@ -203,15 +203,15 @@ def test_too_many_entries_have_fewer_steps_and_no_threads(monkeypatch: pytest.Mo
     profile = with_threads(40, events=4_000)
     assert entries_of(profile).steps == 2048
     monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 1_500)
-    found = entries_of(profile)
-    assert (found.steps, len(found.threads), len(found.node)) == (32, 40, 1_280)
+    result = entries_of(profile)
+    assert (result.steps, len(result.threads), len(result.node)) == (32, 40, 1_280)
     monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 40)
     assert (entries_of(profile).steps, len(entries_of(profile).threads)) == (1, 40)
     monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 39)
     assert {name for name, _ in entries_of(profile).threads} == {"name0", "name1", "name2"}
     monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 1)
-    found = entries_of(profile)
-    assert (found.threads, sum(found.values[0])) == ([(NO_PROCESS, NO_THREAD)], 4_000)
+    result = entries_of(profile)
+    assert (result.threads, sum(result.values[0])) == ([(NO_PROCESS, NO_THREAD)], 4_000)
 
 
 # Packages
@@ -241,9 +241,9 @@ def test_a_binary_of_one_package_or_without_most_samples_has_one_hue() -> None:
 
 
 def test_the_sum_of_smaller_frames_has_no_binary() -> None:
-    found = tree(profile_of([(["main", f"f{one}"], one + 1) for one in range(50)]), 10)
-    labels, group = grouped(found)
-    smaller = next(at for at, one in enumerate(found.frames) if one.name == SMALLER)
+    result = tree(profile_of([(["main", f"f{each}"], each + 1) for each in range(50)]), 10)
+    labels, group = grouped(result)
+    smaller = next(index for index, each in enumerate(result.frames) if each.name == SMALLER)
     assert group[smaller] == -1
     assert labels == ["no binary"]
 
@@ -254,7 +254,7 @@ def test_the_sum_of_smaller_frames_has_no_binary() -> None:
 def test_texts_are_stored_once_and_long_texts_are_shortened() -> None:
     long = "n" * 3_000_000
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
-    stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{one}"),)) for one in range(300)]
+    stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{each}"),)) for each in range(300)]
     profile.samples.add(stack, [1])
     text = data_of(profile)
     assert len(text) < LONGEST + 20_000
@@ -262,49 +262,49 @@ def test_texts_are_stored_once_and_long_texts_are_shortened() -> None:
 
 
 def test_many_long_names_are_shortened_to_the_limit() -> None:
-    profile = profile_of([([str(one) + "x" * 5_000], one + 1) for one in range(4_000)])  # 20 MB
+    profile = profile_of([([str(each) + "x" * 5_000], each + 1) for each in range(4_000)])  # 20 MB
     text = data_of(profile)
     assert 3_000_000 < len(text) < 4_500_000
 
 
 def test_a_deep_stack_is_limited_with_a_note_on_the_page() -> None:
-    found = tree(profile_of([(["f"] * (DEPTH + 500), 7)]))
-    assert len(found.frame) == DEPTH + 2
-    assert found.frames[found.frame[-1]].name == SMALLER
-    assert (found.depth, sum(found.values[0])) == (DEPTH, 7)
+    result = tree(profile_of([(["f"] * (DEPTH + 500), 7)]))
+    assert len(result.frame) == DEPTH + 2
+    assert result.frames[result.frame[-1]].name == SMALLER
+    assert (result.depth, sum(result.values[0])) == (DEPTH, 7)
 
 
 def test_the_number_of_drawn_sample_types_is_limited() -> None:
     profile = profile_of([(["f"], 7)], kinds=TYPES + 20)
     profile.default_type = TYPES + 5
-    found = tree(profile)
-    assert len(found.values) == len(found.types) == TYPES
-    assert found.types[found.default_type].type == f"type{TYPES + 5}"
+    result = tree(profile)
+    assert len(result.values) == len(result.types) == TYPES
+    assert result.types[result.default_type].type == f"type{TYPES + 5}"
 
 
 def bomb(name: str) -> bytes:
     """Return a pprof profile of a few kilobytes whose flame graph would have hundreds of megabytes."""
     if name == "one name in many functions":
-        functions = b"".join(forge.function(one, 1, 2 + one % 500) for one in range(1, 5_000))
-        locations = b"".join(forge.location(one, 0, 0, (one, 1)) for one in range(1, 5_000))
-        texts = forge.strings("", "N" * 40_000, *(f"f{one}" for one in range(501)))
+        functions = b"".join(forge.function(each, 1, 2 + each % 500) for each in range(1, 5_000))
+        locations = b"".join(forge.location(each, 0, 0, (each, 1)) for each in range(1, 5_000))
+        texts = forge.strings("", "N" * 40_000, *(f"f{each}" for each in range(501)))
         plain = functions + locations + texts + forge.sample(list(range(1, 5_000)), [1])
     elif name == "inlined calls in every stack":
         functions = forge.function(1, 1) + forge.function(2, 2)
         line = wire.payload(4, wire.number(1, 1) + wire.number(2, 1))
         inlined = forge.location(1, 0, 0, extra=100_000 * line)
-        leaves = b"".join(forge.location(2 + one, 0, 0, (2, one)) for one in range(10_000))
-        stacks = b"".join(forge.sample([2 + one, 1], [1]) for one in range(10_000))
+        leaves = b"".join(forge.location(2 + each, 0, 0, (2, each)) for each in range(10_000))
+        stacks = b"".join(forge.sample([2 + each, 1], [1]) for each in range(10_000))
         plain = functions + inlined + leaves + stacks + forge.strings("", "f", "g")
     elif name == "values of thousands of types":
         types = b"".join(forge.sample_type() for _ in range(2_000))
-        functions = b"".join(forge.function(one, 1, 2 + one) for one in range(1, 1_000))
-        locations = b"".join(forge.location(one, 0, 0, (one, 1)) for one in range(1, 1_000))
-        stacks = b"".join(forge.sample([one, one + 1, one + 2], [9] * 2_000) for one in range(1, 900))
-        texts = forge.strings("", "type", "unit", *(f"f{one}" for one in range(1_001)))
+        functions = b"".join(forge.function(each, 1, 2 + each) for each in range(1, 1_000))
+        locations = b"".join(forge.location(each, 0, 0, (each, 1)) for each in range(1, 1_000))
+        stacks = b"".join(forge.sample([each, each + 1, each + 2], [9] * 2_000) for each in range(1, 900))
+        texts = forge.strings("", "type", "unit", *(f"f{each}" for each in range(1_001)))
         return gz.deflated(types + functions + locations + stacks + texts)
     else:
-        functions, locations = forge.function(1, 1), b"".join(forge.location(one, 0, 0, (1, one)) for one in (1, 2))
+        functions, locations = forge.function(1, 1), b"".join(forge.location(each, 0, 0, (1, each)) for each in (1, 2))
         dice = random.Random(2)
         stacks = b"".join(
             forge.sample([dice.choice((1, 2)) for _ in range(100)] + [1] * 2_000, [1]) for _ in range(500)
@@ -337,10 +337,10 @@ def test_a_small_profile_never_makes_a_large_page(name: str, tmp_path: Path) -> 
 def test_stacks_of_a_hundred_thousand_inlined_calls_are_limited() -> None:
     profile = pprof.read(bomb("inlined calls in every stack"))
     began = time.process_time()
-    found = tree(profile)
+    result = tree(profile)
     assert time.process_time() - began < 5
-    assert 0 < found.depth < DEPTH
-    assert sum(found.values[0]) == 10_000
+    assert 0 < result.depth < DEPTH
+    assert sum(result.values[0]) == 10_000
 
 
 # The kernel by itself
@@ -348,12 +348,12 @@ def test_stacks_of_a_hundred_thousand_inlined_calls_are_limited() -> None:
 
 def columns(**other: object) -> tuple[object, ...]:
     """Return the arguments of Growth for one stack of one frame, with some columns replaced."""
-    one = {
+    item = {
         "first": array("Q", [0, 1]), "stack": array("I", [0]), "weight": array("d", [1.0]),
         "of": array("I", [0, 1]), "place": array("I", [0]), "frame": array("I", [0]), "line": array("I", [3]),
     } | other  # fmt: skip
     stacks, locations = ("first", "stack", "weight"), ("of", "place", "frame", "line")
-    return tuple(one[name] for name in stacks), tuple(one[name] for name in locations), 1, 10, 10, LINES, wire.zeros
+    return tuple(item[name] for name in stacks), tuple(item[name] for name in locations), 1, 10, 10, LINES, wire.zeros
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_samples_of_missing_stacks_are_an_error() -> None:
 
 
 def test_growing_in_small_steps_gives_the_same_tree() -> None:
-    profile = profile_of([([f"a{one % 3}", f"b{one % 7}", f"c{one % 11}"], one + 1) for one in range(100)])
+    profile = profile_of([([f"a{each % 3}", f"b{each % 7}", f"c{each % 11}"], each + 1) for each in range(100)])
     samples = profile.samples
     size = len(samples.first) - 1
     weight = array("d", [1.0] * size)
@@ -416,24 +416,24 @@ def test_growing_in_small_steps_gives_the_same_tree() -> None:
 
 @given(st.lists(st.integers(0, 1_000), max_size=20), st.integers(0, 5_000), st.integers(0, 1_000))
 def test_the_level_is_the_largest_within_the_budget(sizes: list[int], budget: int, limit: int) -> None:
-    found = tree_kernel.level(array("I", sizes), budget, limit)
+    result = tree_kernel.level(array("I", sizes), budget, limit)
 
     def total(level: int) -> int:
         return sum(min(size, level) for size in sizes)
 
-    assert total(found) <= budget
-    assert found == limit or total(found + 1) > budget
+    assert total(result) <= budget
+    assert result == limit or total(result + 1) > budget
 
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1)))
 def test_packed_numbers_read_back_equal(values: list[int]) -> None:
     out = bytearray(10 * len(values))
     size = tree_kernel.packed(array("q", values), out)
-    found, number, shift = [], 0, 0
+    result, number, shift = [], 0, 0
     for byte in out[:size]:
         number |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            found.append(number >> 1 ^ -(number & 1))
+            result.append(number >> 1 ^ -(number & 1))
             number = shift = 0
-    assert found == values
+    assert result == values

@@ -103,7 +103,7 @@ def test_a_click_on_a_header_sorts_the_list_of_functions(tmp_path: Path) -> None
 
 
 def test_the_list_of_functions_shows_their_names_on_a_phone(tmp_path: Path) -> None:
-    profile = profile_of([(["main", "runtime.(*mcache).nextFree" + "X" * at], at + 1) for at in range(40)])
+    profile = profile_of([(["main", "runtime.(*mcache).nextFree" + "X" * index], index + 1) for index in range(40)])
     script = """
     press("l");
     out.wide = page.innerWidth;
@@ -183,7 +183,7 @@ def test_packages_of_a_program_differ_in_color_and_the_legend_searches_for_them(
 def test_omitted_frames_are_one_frame_and_noted_on_the_page(
     tmp_path: Path,
 ) -> None:
-    profile = profile_of([(["main", f"f{one:02}"], one + 1) for one in range(50)])
+    profile = profile_of([(["main", f"f{each:02}"], each + 1) for each in range(50)])
     script = """
     out.note = el("note").textContent;
     out.names = all(".f").map((one) => one.firstChild?.textContent);
@@ -197,7 +197,7 @@ def test_omitted_frames_are_one_frame_and_noted_on_the_page(
 
 
 def test_a_deep_stack_is_drawn_where_it_is_visible(tmp_path: Path) -> None:
-    profile = profile_of([([f"f{at}" for at in range(DEPTH + 10)], 1)])
+    profile = profile_of([([f"f{index}" for index in range(DEPTH + 10)], 1)])
     script = """
     out.drawn = all(".f").length;
     out.note = el("note").textContent;
@@ -232,7 +232,9 @@ def test_a_shared_address_opens_zoomed_with_its_theme_and_list(
 
 
 def test_a_page_of_tens_of_thousands_of_nodes_opens(tmp_path: Path) -> None:
-    profile = profile_of([([f"a{at % 100}", f"b{at % 5_000}", f"c{at}"], 1 + at % 7) for at in range(30_000)])
+    profile = profile_of(
+        [([f"a{index % 100}", f"b{index % 5_000}", f"c{index}"], 1 + index % 7) for index in range(30_000)]
+    )
     seen = run(page(profile), HELP + 'press("l"); out.rows = rows().length; out.drawn = all(".f").length;', tmp_path)
     assert seen.out["rows"] == 200
     assert seen.out["drawn"] > 100

@@ -33,15 +33,15 @@ def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
     profile = profiles.read(came)
     assert profile.format == "pprof"
     report = profile.symbolize()
-    assert [one.named >= 2 for one in report.files] == [True]
+    assert [each.named >= 2 for each in report.files] == [True]
     assert report.named_percent > 0
     assert report.reaches(report.named_percent)
     assert not report.reaches(101)
     assert str(report).endswith("of the frames in samples have names\n")
     assert report.as_json()["binaries"] == [row.as_json() for row in report]
-    for one in (report, *report.files, *report):
-        assert len(repr(one).splitlines()) == 1
-        assert len(repr(one)) < 400
+    for each in (report, *report.files, *report):
+        assert len(repr(each).splitlines()) == 1
+        assert len(repr(each)) < 400
     named = tmp_path / "named.pb.gz"
     profile.write(named)
     again = profiles.read(named)
@@ -123,11 +123,11 @@ def test_a_number_of_the_wrong_wire_type_is_another_field() -> None:
 
 
 def test_the_repr_of_a_profile_is_one_short_line() -> None:
-    folded = profiles.read("".join(f"main;f{at} {at + 1}\n" for at in range(2000)).encode())
-    for profile in (folded, *(profiles.read(folded.to_bytes(one)) for one in ("pprof", "otlp"))):
-        for one in (profile, profile.samples, profile.origin, profile):
-            assert len(repr(one).splitlines()) == 1
-            assert len(repr(one)) < 400
+    folded = profiles.read("".join(f"main;f{index} {index + 1}\n" for index in range(2000)).encode())
+    for profile in (folded, *(profiles.read(folded.to_bytes(each)) for each in ("pprof", "otlp"))):
+        for each in (profile, profile.samples, profile.origin, profile):
+            assert len(repr(each).splitlines()) == 1
+            assert len(repr(each)) < 400
         assert "2,000 samples" in repr(profile)
         assert "2,001 locations" in repr(profile)
     awkward = ProfileData([SampleType("a\nb" * 1000, "\x1b")] * 100)
@@ -147,8 +147,8 @@ def test_a_profile_is_read_from_a_path_an_open_file_and_bytes(tmp_path: Path) ->
     path = tmp_path / "a.folded"
     path.write_bytes(b"main;work 3\n")
     with path.open("rb") as file:
-        found = [profiles.read(one) for one in (path, str(path), file, b"main;work 3\n")]
-    assert {one.to_bytes("folded") for one in found} == {b"main;work 3\n"}
+        result = [profiles.read(each) for each in (path, str(path), file, b"main;work 3\n")]
+    assert {each.to_bytes("folded") for each in result} == {b"main;work 3\n"}
 
 
 TWO = b"main;work 3\nmain;rest 5\nmain;work 4\n"
@@ -168,7 +168,7 @@ def test_filters_samples_by_a_predicate(format: str) -> None:
 def test_a_predicate_sees_frames_values_and_labels() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
     frames = (Frame("leaf"),), (), (Frame("main"),)
-    stack = [profile.location(NO_MAPPING, 0x10 * at, one) for at, one in enumerate(frames)]
+    stack = [profile.location(NO_MAPPING, 0x10 * index, each) for index, each in enumerate(frames)]
     profile.samples.add(stack, [70, 7], (Label("comm", "nginx"), Label("tid", number=12)))
     profile.samples.add(stack[2:], [10, 1])
     seen = []
@@ -224,11 +224,11 @@ def test_an_unknown_build_id_affects_only_its_own_locations(build_id: str, tmp_p
 
 def test_gos_build_id_is_compared_in_either_form() -> None:
     assert len(GO_ID.encode().hex()) == 166
-    one = Candidate("app", "given", ("ab" * 20, GO_ID))
-    assert one.is_of(FileQuery(GO_ID.encode().hex(), "/bin/app"))
-    assert one.is_of(FileQuery(GO_ID, "/bin/app"))
-    assert one.is_of(FileQuery("AB" * 20, "/bin/app"))
-    assert not one.is_of(FileQuery(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
+    item = Candidate("app", "given", ("ab" * 20, GO_ID))
+    assert item.is_of(FileQuery(GO_ID.encode().hex(), "/bin/app"))
+    assert item.is_of(FileQuery(GO_ID, "/bin/app"))
+    assert item.is_of(FileQuery("AB" * 20, "/bin/app"))
+    assert not item.is_of(FileQuery(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
 
 
 def test_a_mapping_of_a_profile_is_a_mapping_of_a_process() -> None:

@@ -129,7 +129,7 @@ def test_perf_script_keeps_the_code_of_two_processes_apart(folder: Path) -> None
         profile = perf.read(text)
         functions, _ = named(profile, directory=str(folder))
         assert functions == [BOTH[0], "", "other"]
-        app = next(one for one in profile.mappings if one.path == "/bin/app")
+        app = next(each for each in profile.mappings if each.path == "/bin/app")
         assert app.start  # offsets in files stay offsets although generated code has runtime addresses
 
 
@@ -163,5 +163,5 @@ def test_names_generated_code_from_files_of_perf_inject(tmp_path: Path) -> None:
     profile = ProfileData([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x40, 0x40, str(path))])
     profile.samples.add([profile.location(0, CODE + 8)], [1])
     with ElfFile.open(path) as elf:
-        assert [(one.vaddr, one.file_offset) for one in placing_segments(elf)] == [(0x1040, 0x40)]
+        assert [(each.vaddr, each.file_offset) for each in placing_segments(elf)] == [(0x1040, 0x40)]
     assert named(profile)[0] == ["generated"]

@@ -36,7 +36,7 @@ def of_threads(document: dict[str, Any], version: int) -> dict[str, Any]:
             thread[name] = copy.deepcopy(shared[name])
         if version < 58:
             functions, files = thread["funcTable"], shared["sources"]["filename"]
-            functions["fileName"] = [None if one is None else files[one] for one in functions.pop("source")]
+            functions["fileName"] = [None if each is None else files[each] for each in functions.pop("source")]
         if version < 56:
             thread["stringArray"] = list(shared["stringArray"])
     if version >= 56:
@@ -52,31 +52,31 @@ def later(document: dict[str, Any], version: int) -> dict[str, Any]:
     out = copy.deepcopy(document)
     shared = out["shared"]
     stacks, frames, functions = shared["stackTable"], shared["frameTable"], shared["funcTable"]
-    stacks["prefixOffset"] = [0 if one is None else at - one for at, one in enumerate(stacks.pop("prefix"))]
+    stacks["prefixOffset"] = [0 if each is None else index - each for index, each in enumerate(stacks.pop("prefix"))]
     if version >= 70:
         libs = shared["resourceTable"].pop("lib")
-        of = [-1 if one < 0 or libs[one] is None else libs[one] for one in functions["resource"]]
-        frames["lib"] = [of[one] for one in frames["func"]]
+        of = [-1 if each < 0 or libs[each] is None else libs[each] for each in functions["resource"]]
+        frames["lib"] = [of[each] for each in frames["func"]]
     if version >= 71:
         depth = frames.pop("inlineDepth")
         frames["flags"] = [
-            (depth[at] > 0) | 2 * (frames["address"][at] >= 0 and frames["lib"][at] >= 0) | 4
-            | 16 * (frames["line"][at] is not None) | 32 * (frames["column"][at] is not None)
-            for at in range(frames["length"])
+            (depth[index] > 0) | 2 * (frames["address"][index] >= 0 and frames["lib"][index] >= 0) | 4
+            | 16 * (frames["line"][index] is not None) | 32 * (frames["column"][index] is not None)
+            for index in range(frames["length"])
         ]  # fmt: skip
         for name in ("address", "lib"):
-            frames[name] = [max(0, one) for one in frames[name]]
+            frames[name] = [max(0, each) for each in frames[name]]
         for name in ("line", "column"):
-            frames[name] = [one or 0 for one in frames[name]]
+            frames[name] = [each or 0 for each in frames[name]]
     if version >= 75:
         functions["flags"] = [
-            4 * (functions["resource"][at] >= 0) | 8 * (functions["source"][at] is not None)
-            | 16 * (functions["lineNumber"][at] is not None)
-            for at in range(functions["length"])
+            4 * (functions["resource"][index] >= 0) | 8 * (functions["source"][index] is not None)
+            | 16 * (functions["lineNumber"][index] is not None)
+            for index in range(functions["length"])
         ]  # fmt: skip
         del functions["isJS"], functions["relevantForJS"]
         for name in ("source", "lineNumber", "columnNumber"):
-            functions[name] = [one or 0 for one in functions[name]]
+            functions[name] = [each or 0 for each in functions[name]]
     out["meta"]["preprocessedProfileVersion"] = version
     return out
 
@@ -99,10 +99,10 @@ def test_firefox_profiles_of_each_version_are_read(version: int, pack: Any) -> N
     timeline = profile.samples.timeline
     assert timeline is not None
     assert sorted(timeline.time) == [0, 100_000, 200_000]
-    assert {(one.key, one.text or one.number) for one in profile.samples.labels[0]} == {
+    assert {(each.key, each.text or each.number) for each in profile.samples.labels[0]} == {
         ("comm", "app"), ("pid", 42), ("tid", 42),
     }  # fmt: skip
-    assert [(one.samples, one.time, one.tid) for one in profile.lost] == [(33, 150_000, 43)]
+    assert [(each.samples, each.time, each.tid) for each in profile.lost] == [(33, 150_000, 43)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -110,7 +110,7 @@ def test_inlined_calls_of_a_firefox_profile_are_one_location(version: int) -> No
     document = as_version(json.loads(firefox.write(made())), version)
     profile = read(json.dumps(document).encode())
     chain = next(frames for frames in profile.frames if len(frames) == 2)
-    assert [(one.function, one.file, one.line, one.inlined) for one in chain] == [
+    assert [(each.function, each.file, each.line, each.inlined) for each in chain] == [
         ("inner<1;2>", "/src/b.c", 3, True), ("work", "/src/a.c", 5, False),
     ]  # fmt: skip
     assert len(profile.address) == 3
@@ -276,9 +276,9 @@ other 50/51 10.000300: 100 cpu-clock:
 @pytest.mark.parametrize("name", ["", "app", "42"])
 def test_the_command_process_and_thread_of_each_sample_are_read_again(format: str, name: str) -> None:
     profile = read(THREADS.encode())
-    assert sorted(one.key for one in profile.samples.labels[0]) == ["comm", "pid", "tid"]
+    assert sorted(each.key for each in profile.samples.labels[0]) == ["comm", "pid", "tid"]
     again = read(profile.to_bytes(format, name=name))
-    assert [sorted(one) for one in again.samples.labels] == [sorted(one) for one in profile.samples.labels] * (
+    assert [sorted(each) for each in again.samples.labels] == [sorted(each) for each in profile.samples.labels] * (
         len(again.samples) // len(profile.samples)
     )
 
@@ -315,8 +315,8 @@ def test_a_recorded_profile_of_node_is_read() -> None:
     profile = read(DATA / "node.cpuprofile")
     assert profile.format == "v8"
     assert sum(profile.samples.values[0]) == len(document["samples"])
-    whole = document["endTime"] - document["startTime"] - document["timeDeltas"][0]
-    assert sum(profile.samples.values[1]) == whole * 1000
+    full = document["endTime"] - document["startTime"] - document["timeDeltas"][0]
+    assert sum(profile.samples.values[1]) == full * 1000
     first = top.top(profile).rows[0]
     assert (first.function, first.file) == ("fib", "/home/you/w.js")
     assert profile.frames[profile.samples.locations(0)[0]][0].function != "(root)"
@@ -478,7 +478,7 @@ def test_a_function_inlined_into_itself_is_repeated_in_the_chain(version: int) -
     document = json.loads(firefox.write(made()))
     shared = document["shared"]
     stacks, frames = shared["stackTable"], shared["frameTable"]
-    inner = next(at for at in range(stacks["length"]) if frames["inlineDepth"][stacks["frame"][at]] == 1)
+    inner = next(index for index in range(stacks["length"]) if frames["inlineDepth"][stacks["frame"][index]] == 1)
     for depth, above in ((2, inner), (1, stacks["prefix"][inner]), (2, -1)):
         for column in frames.values():
             if isinstance(column, list):
@@ -490,5 +490,5 @@ def test_a_function_inlined_into_itself_is_repeated_in_the_chain(version: int) -
         stacks["length"] += 1
     profile = read(json.dumps(as_version(document, version)).encode())
     chain = max(profile.frames, key=len)
-    assert [(one.function, one.inlined) for one in chain] == [("inner<1;2>", True)] * 2 + [("work", False)]
+    assert [(each.function, each.inlined) for each in chain] == [("inner<1;2>", True)] * 2 + [("work", False)]
     assert len(profile.address) == 3

@@ -26,21 +26,21 @@ def test_loads_moves_and_lines_are_read_in_both_byte_orders(big: bool, size: int
     dump = Dump(big=big, size=size)
     dump.lines(AT, [(AT, 3, "a.js"), (AT + 8, 5, "a.js"), (AT + 16, 1, "b.js")])
     dump.load(10, AT, 32, "first function", index=4).move(20, AT, AT + 0x1000, 32, index=4).load(30, AT, 16, "second")
-    found = jitdump.read(dump.data)
-    assert (found.pid, found.counter) == (7, False)
-    assert [(one.time, one.address, one.size, one.name) for one in found.code] == [
+    result = jitdump.read(dump.data)
+    assert (result.pid, result.counter) == (7, False)
+    assert [(each.time, each.address, each.size, each.name) for each in result.code] == [
         (10, AT, 32, "first function"), (20, AT + 0x1000, 32, "first function"), (30, AT, 16, "second"),
     ]  # fmt: skip
-    frames = [found.code[0].frames(AT + at)[0] for at in (0, 7, 8, 31)]
-    assert [(one.line, one.file) for one in frames] == [(3, "a.js"), (3, "a.js"), (5, "a.js"), (1, "b.js")]
-    assert found.code[1].frames(AT + 0x1008)[0].line == 5
+    frames = [result.code[0].frames(AT + offset)[0] for offset in (0, 7, 8, 31)]
+    assert [(each.line, each.file) for each in frames] == [(3, "a.js"), (3, "a.js"), (5, "a.js"), (1, "b.js")]
+    assert result.code[1].frames(AT + 0x1008)[0].line == 5
 
 
 def test_lines_of_v8_begin_after_an_elf_header_and_invalid_ones_are_left_out() -> None:
     dump = Dump(padding=0xDEADBEEF).lines(AT, [(AT + 64, 3, "a.js"), (AT + 72, 5, "a.js")]).load(1, AT, 32, "one")
     dump.lines(AT + 64, [(AT + 128, 3, "U6\x04")]).load(2, AT + 64, 32, "two")
-    one, two = jitdump.read(dump.data).code
-    assert one.lines == ((0, 3, "a.js"), (8, 5, "a.js"))
+    item, two = jitdump.read(dump.data).code
+    assert item.lines == ((0, 3, "a.js"), (8, 5, "a.js"))
     assert two.lines == ()
 
 
@@ -63,8 +63,8 @@ def sampled(folder: Path, *, clock: int | None = 1, dump: Dump, name: str = "jit
 def names(profile: Profile) -> list[list[str]]:
     timeline = profile.samples.timeline
     assert timeline is not None
-    stacks = [profile.samples.locations(one) for one in timeline.sample]
-    return [[frame.function for at in stack for frame in profile.frames[at] or ()] for stack in stacks]
+    stacks = [profile.samples.locations(each) for each in timeline.sample]
+    return [[frame.function for offset in stack for frame in profile.frames[offset] or ()] for stack in stacks]
 
 
 DUMP = Dump().load(10, AT, 32, "one", 1).load(12, AT + 0x1000, 64, "caller", 2).move(20, AT, AT + 0x2000, 32, 1)
@@ -93,22 +93,22 @@ def test_a_dump_of_another_process_and_a_missing_dump_are_reported(tmp_path: Pat
 
 def test_code_past_64_bit_addresses_is_left_out_and_reported() -> None:
     last = (1 << 64) - 32
-    found = jitdump.read(Dump().load(1, AT, 32, "one", 1).load(2, last, 32, "two", 2).move(3, AT, last, 32, 1).data)
-    assert [one.name for one in found.code] == ["one"]
-    assert [problem.partition(" at ")[0] for problem in found.problems] == ["the code of the record"] * 2
+    result = jitdump.read(Dump().load(1, AT, 32, "one", 1).load(2, last, 32, "two", 2).move(3, AT, last, 32, 1).data)
+    assert [each.name for each in result.code] == ["one"]
+    assert [problem.partition(" at ")[0] for problem in result.problems] == ["the code of the record"] * 2
 
 
 def test_a_truncated_or_changed_dump_is_an_error_or_gives_the_code_before() -> None:
     dice = random.Random(1)
-    whole = jitdump.read(DUMP.data).code
-    assert whole
+    full = jitdump.read(DUMP.data).code
+    assert full
     for size in range(len(DUMP.data)):
         try:
-            found = jitdump.read(DUMP.data[:size]).code
+            result = jitdump.read(DUMP.data[:size]).code
         except ProfileError:
             assert size < 40
             continue
-        assert found == whole[: len(found)]
+        assert result == full[: len(result)]
     for _ in range(3000):
         survives(jitdump.read, mutated(DUMP.data, dice), refused=ProfileError)
 

@@ -80,7 +80,7 @@ def module() -> Path:
 def addresses(path: Path) -> dict[str, int]:
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab")
-        return {symbols.name(at): symbols.value[at] for at in range(len(symbols))}
+        return {symbols.name(index): symbols.value[index] for index in range(len(symbols))}
 
 
 def of_kernel(mapping: Mapping, *runtime: int) -> ProfileData:
@@ -100,10 +100,10 @@ def functions(profile: ProfileData, **options: object) -> list[str]:
 @pytest.mark.parametrize("slide", [0, SLIDE])
 @pytest.mark.parametrize("offset", ["told", "not told"])
 def test_a_given_vmlinux_answers_wherever_the_kernel_was_moved(slide: int, offset: str) -> None:
-    at = addresses(vmlinux())
+    position = addresses(vmlinux())
     start = TEXT + slide
     mapping = Mapping(start, start + 0x2000000, start if offset == "told" else 0, "[kernel.kallsyms]_text")
-    profile = of_kernel(mapping, at["do_idle"] + slide, at["vfs_read"] + slide + 1, start + 0x1000000)
+    profile = of_kernel(mapping, position["do_idle"] + slide, position["vfs_read"] + slide + 1, start + 0x1000000)
     assert functions(profile, files=[vmlinux()])[:2] == ["do_idle", "vfs_read"]
     assert profile.frames[1][-1].file.endswith("kernel.c")
     assert "no executable segment" in profile.reasons[2]
@@ -111,24 +111,24 @@ def test_a_given_vmlinux_answers_wherever_the_kernel_was_moved(slide: int, offse
 
 def test_a_mapping_that_begins_elsewhere_counts_from_the_symbol_it_names() -> None:
     """Old perf maps the kernel from 0; the file offset is the address of the symbol after the bracket."""
-    at = addresses(vmlinux())
+    offset = addresses(vmlinux())
     mapping = Mapping(0, (1 << 64) - 1, TEXT + SLIDE, "[kernel.kallsyms]_stext")
-    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), files=[vmlinux()]) == [""]  # it has no _stext
+    assert functions(of_kernel(mapping, offset["vfs_read"] + SLIDE), files=[vmlinux()]) == [""]  # it has no _stext
     mapping = Mapping(0, (1 << 64) - 1, TEXT + SLIDE, "[kernel.kallsyms]_text")
-    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), files=[vmlinux()]) == ["vfs_read"]
+    assert functions(of_kernel(mapping, offset["vfs_read"] + SLIDE), files=[vmlinux()]) == ["vfs_read"]
 
 
 def test_an_archive_of_a_vmlinux_answers_as_the_file_does(tmp_path: Path) -> None:
-    at = addresses(vmlinux())
+    offset = addresses(vmlinux())
     create(vmlinux(), tmp_path / "vmlinux.lidia")
     mapping = Mapping(TEXT + SLIDE, TEXT + SLIDE + 0x2000000, 0, "[kernel.kallsyms]_text")
-    profile = of_kernel(mapping, at["do_idle"] + SLIDE)
+    profile = of_kernel(mapping, offset["do_idle"] + SLIDE)
     assert functions(profile, files=[tmp_path / "vmlinux.lidia"]) == ["do_idle"]
 
 
 def test_a_kernel_that_says_nothing_of_where_it_was_is_placed_by_kallsyms_or_not_at_all(tmp_path: Path) -> None:
-    at = addresses(vmlinux())
-    moved, still = at["vfs_read"] + SLIDE, at["vfs_read"]
+    offset = addresses(vmlinux())
+    moved, still = offset["vfs_read"] + SLIDE, offset["vfs_read"]
     loose = Mapping(path="[kernel.kallsyms]")
     profile = of_kernel(loose, moved)
     assert functions(profile, files=[vmlinux()]) == [""]
@@ -146,28 +146,28 @@ def test_kallsyms_answer_where_the_vmlinux_does_not(tmp_path: Path) -> None:
     """Modules and BPF programs are in no vmlinux; what has no mapping is still the kernel's."""
     (tmp_path / "kallsyms").write_text(KALLSYMS)
     mapping = Mapping(TEXT + SLIDE, TEXT + SLIDE + 0x40000000, TEXT + SLIDE, "[kernel.kallsyms]_text")
-    at = addresses(vmlinux())
-    profile = of_kernel(mapping, at["do_idle"] + SLIDE, 0xFFFFFFFFC0402008)
+    offset = addresses(vmlinux())
+    profile = of_kernel(mapping, offset["do_idle"] + SLIDE, 0xFFFFFFFFC0402008)
     profile.location(NO_MAPPING, 0xFFFFFFFFC0401004)
     profile.location(NO_MAPPING, 0x1234)
-    found = functions(profile, files=[vmlinux()], symbol_lists=SymbolLists(kallsyms=tmp_path / "kallsyms"))
-    assert found == ["do_idle", "bpf_prog_6deef7357e7b4530_egress [bpf]", "xfs_read [xfs]", ""]
+    result = functions(profile, files=[vmlinux()], symbol_lists=SymbolLists(kallsyms=tmp_path / "kallsyms"))
+    assert result == ["do_idle", "bpf_prog_6deef7357e7b4530_egress [bpf]", "xfs_read [xfs]", ""]
     assert [frames[0].source for frames in profile.frames[:3]] == ["dwarf", "kallsyms", "kallsyms"]
     assert "no mapping of the process" in profile.reasons[3]
 
 
 def test_a_modules_sections_follow_one_another_without_its_init_sections() -> None:
     with ElfFile.open(module()) as elf:
-        text = {one.name: one for one in elf.sections if one.executable and one.size}
+        text = {each.name: each for each in elf.sections if each.executable and each.size}
     base = 0xFFFFFFFFC0401000
-    order = [one.name for one in text.values() if not one.name.startswith(".init")]
-    place, end = {}, base
-    for one in order:
-        end += -end % text[one].align
-        place[one] = end
-        end += text[one].size
+    order = [each.name for each in text.values() if not each.name.startswith(".init")]
+    location, end = {}, base
+    for each in order:
+        end += -end % text[each].align
+        location[each] = end
+        end += text[each].size
     profile = of_kernel(
-        Mapping(base, base + 0x9000, 0, "[snd_xfs]"), place[".text.xfs_read"] + 4, place[".text.unlikely"] + 4
+        Mapping(base, base + 0x9000, 0, "[snd_xfs]"), location[".text.xfs_read"] + 4, location[".text.unlikely"] + 4
     )
     assert functions(profile, files=[module()]) == ["xfs_read", "xfs_fail"]
     assert profile.frames[0][0].file.endswith("module.c")
@@ -187,8 +187,8 @@ def test_the_names_of_the_running_kernel_are_used_for_a_profile_of_it_alone(tmp_
     assert "not on this machine" in profile.reasons[0]
     named = Mapping(TEXT + SLIDE, TEXT + 0x2A000000, TEXT + SLIDE, "[kernel.kallsyms]_text", "ab" * 20)
     assert functions(of_kernel(named, TEXT + SLIDE + 0x1004), symbol_lists=lists) == [""]
-    here = Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0409000, 0, "[xfs]")
-    assert functions(of_kernel(here, 0xFFFFFFFFC0401004), symbol_lists=lists) == ["xfs_read [xfs]"]
+    current = Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0409000, 0, "[xfs]")
+    assert functions(of_kernel(current, 0xFFFFFFFFC0401004), symbol_lists=lists) == ["xfs_read [xfs]"]
     elsewhere = Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0409000, 0, "[ext4]")
     assert functions(of_kernel(elsewhere, 0xFFFFFFFFC0401004), symbol_lists=lists) == [""]
 

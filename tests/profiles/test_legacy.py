@@ -82,27 +82,27 @@ def by_pprof(tool: Path, path: Path) -> tuple[list[str], Stacks]:
     assert run.returncode == 0, run.stderr
     head, _, tables = run.stdout.partition("\nLocations\n")
     locations, _, maps = tables.partition("\nMappings\n")
-    paths = {int(one[1]): one[2] for one in re.finditer(r"^(\d+): 0x\S+ ?(\S*)", maps, re.MULTILINE)}
+    paths = {int(each[1]): each[2] for each in re.finditer(r"^(\d+): 0x\S+ ?(\S*)", maps, re.MULTILINE)}
     places = {
-        int(one[1]): (paths.get(int(one[3] or 0), ""), int(one[2], 16))
-        for one in re.finditer(r"^\s*(\d+): 0x([0-9a-f]+) (?:M=(\d+))?", locations, re.MULTILINE)
+        int(each[1]): (paths.get(int(each[3] or 0), ""), int(each[2], 16))
+        for each in re.finditer(r"^\s*(\d+): 0x([0-9a-f]+) (?:M=(\d+))?", locations, re.MULTILINE)
     }
     types, _, samples = head.partition("Samples:\n")[2].partition("\n")
-    found: Stacks = {}
-    for one in re.finditer(r"^\s+((?:-?\d+\s+)*-?\d+):((?: \d+)*) *$", samples, re.MULTILINE):
-        add(found, tuple(places[int(number)] for number in one[2].split()), [*map(int, one[1].split())])
-    return [one.removesuffix("[dflt]") for one in types.split()], found
+    result: Stacks = {}
+    for each in re.finditer(r"^\s+((?:-?\d+\s+)*-?\d+):((?: \d+)*) *$", samples, re.MULTILINE):
+        add(result, tuple(places[int(number)] for number in each[2].split()), [*map(int, each[1].split())])
+    return [each.removesuffix("[dflt]") for each in types.split()], result
 
 
 def by_us(profile: Profile) -> tuple[list[str], Stacks]:
-    found: Stacks = {}
+    result: Stacks = {}
     for index in range(len(profile.samples)):
         places = []
         for location in profile.samples.locations(index):
             mapping = profile.mapping_of(location)
             places.append((mapping.path if mapping else "", profile.address[location]))
-        add(found, tuple(places), [column[index] for column in profile.samples.values])
-    return [f"{one.type}/{one.unit}" for one in profile.sample_types], found
+        add(result, tuple(places), [column[index] for column in profile.samples.values])
+    return [f"{each.type}/{each.unit}" for each in profile.sample_types], result
 
 
 @pytest.mark.parametrize("case", FORGED)
@@ -140,8 +140,8 @@ def test_a_cpu_profile_is_read_in_words_of_either_width_and_order(
 
 def test_removes_the_frame_of_the_signal_handler(pprof: Path, tmp_path: Path) -> None:
     words = [0, 3, 0, 10_000, 0]
-    for at in range(100):
-        words += [1, 3, 0x401000 + at, 0x409009 if at else 0x408008, 0x402002]
+    for index in range(100):
+        words += [1, 3, 0x401000 + index, 0x409009 if index else 0x408008, 0x402002]
     path = tmp_path / "in"
     path.write_bytes(struct.pack(f"<{len(words) + 3}Q", *words, 0, 1, 0) + MAPS.encode())
     profile = read(path)
@@ -155,23 +155,23 @@ def test_jemalloc_is_unsampled_for_each_stack_and_threads_add_up(name: str) -> N
     profile = read(DATA / name)
     rate = 32768
     wanted = [0] * 4
-    for one in re.finditer(r"^@.*\n  t\*: (\d+): (\d+) \[(\d+): (\d+)\]", text, re.MULTILINE):
-        in_use, in_use_bytes, all, all_bytes = map(int, one.groups())
-        for place, (count, size) in enumerate(((all, all_bytes), (in_use, in_use_bytes))):
+    for each in re.finditer(r"^@.*\n  t\*: (\d+): (\d+) \[(\d+): (\d+)\]", text, re.MULTILINE):
+        in_use, in_use_bytes, all, all_bytes = map(int, each.groups())
+        for location, (count, size) in enumerate(((all, all_bytes), (in_use, in_use_bytes))):
             factor = 1 / (1 - math.exp(-(size / count) / rate)) if count else 0  # jeprof's own formula
-            wanted[2 * place] += int(count * factor)
-            wanted[2 * place + 1] += int(size * factor)
+            wanted[2 * location] += int(count * factor)
+            wanted[2 * location + 1] += int(size * factor)
     accumulated = "accum" in name
-    found = [sum(column) for column in profile.samples.values]
-    assert found == (wanted if accumulated else wanted[2:])
+    result = [sum(column) for column in profile.samples.values]
+    assert result == (wanted if accumulated else wanted[2:])
     types = [kind.type for kind in profile.sample_types]
     assert types == (
         ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"] if accumulated else ["objects", "space"]
     )
-    threads = {{one.key: one.number for one in labels}.get("thread") for labels in profile.samples.labels}
+    threads = {{each.key: each.number for each in labels}.get("thread") for labels in profile.samples.labels}
     assert threads >= {0, 1, 2}
     assert {mapping.path for mapping in profile.mappings} >= {"/home/you/heap/heap"}
-    in_program = [at for at in range(len(profile.address)) if profile.mapping_of(at) is not None]
+    in_program = [index for index in range(len(profile.address)) if profile.mapping_of(index) is not None]
     assert len(in_program) == len(profile.address)
 
 
@@ -180,8 +180,8 @@ def test_jemalloc_threads_have_names_and_the_rest_has_none() -> None:
         b"heap_v2/1\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
         b"@ 0x401001\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
     )
-    labels = [{one.key: one.text or one.number for one in row} for row in profile.samples.labels]
-    assert [(one.get("thread"), one.get("thread_name")) for one in labels] == [
+    labels = [{each.key: each.text or each.number for each in row} for row in profile.samples.labels]
+    assert [(each.get("thread"), each.get("thread_name")) for each in labels] == [
         (0, "the main one"), (2, None), (None, None),
     ]  # fmt: skip
     assert list(profile.samples.values[0]) == [3, 2, 2]
@@ -198,8 +198,8 @@ def test_names_and_labels_of_go_text_are_kept() -> None:
     assert profile.samples.labels[0] == (Label("handler", "/home"),)
     functions = [frames[0].function for frames in profile.frames if frames]
     assert "main.main.func2" in functions
-    at = functions.index("main.main.func2")
-    assert [frames for frames in profile.frames if frames][at] == (
+    offset = functions.index("main.main.func2")
+    assert [frames for frames in profile.frames if frames][offset] == (
         Frame("main.main.func2", "/home/you/heap/main.go", 14),
     )  # fmt: skip
 
@@ -253,9 +253,9 @@ def test_ignores_lines_without_an_executable_mapping(line: str) -> None:
 
 
 def test_a_maps_path_keeps_its_blanks_and_the_deleted_mark() -> None:
-    found = memory_maps.entry("00400000-00500000 r-xp 00000000 08:01 77   /my app (deleted)")
-    assert found is not None
-    assert found.path == "/my app (deleted)"
+    result = memory_maps.entry("00400000-00500000 r-xp 00000000 08:01 77   /my app (deleted)")
+    assert result is not None
+    assert result.path == "/my app (deleted)"
 
 
 @pytest.mark.parametrize("form", list(legacy.READERS))
@@ -281,17 +281,17 @@ def test_the_values_of_jemallocs_stacks_are_those_of_jeprof(name: str) -> None:
     command = [jeprof, "--collapsed", f"--{name}", "/bin/true", str(path)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     samples = read(path).samples
-    assert [one.type for one in read(path).sample_types] == list(JEPROF)
-    found: dict[int, int] = {}  # by stack: jeprof adds up those of all threads
+    assert [each.type for each in read(path).sample_types] == list(JEPROF)
+    result: dict[int, int] = {}  # by stack: jeprof adds up those of all threads
     for stack, value in zip(samples.of, samples.values[JEPROF[name]], strict=True):
-        found[stack] = found.get(stack, 0) + value
-    assert sum(found.values()) == sum(int(line.rpartition(" ")[2]) for line in lines) > 0
+        result[stack] = result.get(stack, 0) + value
+    assert sum(result.values()) == sum(int(line.rpartition(" ")[2]) for line in lines) > 0
     assert len(lines) > 1
 
 
 def test_counts_go_threads_of_unknown_origin() -> None:
-    found = read(
+    result = read(
         b"threadcreate profile: total 7\n6 @\n#\t0x0\n\n1 @ 0x401001 0x401002\n#\t0x401000\tmain.f+0x1\t/f.go:3\n"
     )
-    assert list(found.samples.values[0]) == [6, 1]
-    assert not found.skipped
+    assert list(result.samples.values[0]) == [6, 1]
+    assert not result.skipped

@@ -54,32 +54,32 @@ def test_a_broken_file_does_not_affect_other_files(folder: Path, capfd: pytest.C
     out = folder / "out"
     assert main(["profile", *paths(folder), "-o", str(out), "--json", "--jobs", "2"]) == 3
     said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert [Path(one["file"]).name for one in said] == ["a.pb.gz", "b.pb.gz", "c.txt", "d.pb"]
-    assert [(one["named"], one["unnamed"]) for one in said] == [(3, 1), (0, 0), (2, 0), (3, 1)]
+    assert [Path(each["file"]).name for each in said] == ["a.pb.gz", "b.pb.gz", "c.txt", "d.pb"]
+    assert [(each["named"], each["unnamed"]) for each in said] == [(3, 1), (0, 0), (2, 0), (3, 1)]
     assert said[1]["error"]
     assert "b.pb.gz" in said[1]["reason"]
     assert said[1]["output"] == ""
     assert said[0]["reason"] == f"the mapped file is not on this machine (/gone/libvendor.so, build-id {'12' * 20})"
-    assert all(one["seconds"] >= 0 for one in said)
-    assert sorted(one.name for one in out.iterdir()) == ["a.pb.gz", "c.folded", "d.pb"]
+    assert all(each["seconds"] >= 0 for each in said)
+    assert sorted(each.name for each in out.iterdir()) == ["a.pb.gz", "c.folded", "d.pb"]
     assert read(out / "a.pb.gz").frames[0][-1].function == "main"
     assert read(out / "d.pb").frames == read(out / "a.pb.gz").frames
 
 
 def test_prints_the_notes_of_each_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    whole, odd, cut = tmp_path / "a.folded", tmp_path / "b.folded", tmp_path / "c.data"
-    whole.write_text("main;f 3\n")
+    full, odd, cut = tmp_path / "a.folded", tmp_path / "b.folded", tmp_path / "c.data"
+    full.write_text("main;f 3\n")
     odd.write_text("main;f 3\nno stack at all\nmain;g 4\n")
     forge = Forge()
     cut.write_bytes(forge.file([forge.comm(7, 7, "app"), forge.comm(7, 8, "app")])[:-60])
-    command = ["profile", str(whole), str(odd), str(cut), "-o", str(tmp_path / "out")]
+    command = ["profile", str(full), str(odd), str(cut), "-o", str(tmp_path / "out")]
     assert main(command) == 0
     said = capfd.readouterr().err
     assert f"{odd}: 1 line skipped" in said
     assert f"{cut}: the recording ends inside the record at" in said
     assert main([*command, "--json"]) == 0
     notes = [json.loads(line)["notes"] for line in capfd.readouterr().out.splitlines()]
-    assert [len(one) for one in notes] == [0, 1, 1]
+    assert [len(each) for each in notes] == [0, 1, 1]
     assert "ends inside the record" in notes[2][0]
 
 
@@ -137,12 +137,12 @@ def test_fail_under_applies_to_each_file(folder: Path, capfd: pytest.CaptureFixt
 def test_closes_the_least_recently_used_files() -> None:
     profile = program_profile(compiled())
     with Binaries() as binaries:
-        profile.mappings += [profile.mappings[0]._replace(build_id="", path=f"/gone/{at}") for at in range(20)]
+        profile.mappings += [profile.mappings[0]._replace(build_id="", path=f"/gone/{index}") for index in range(20)]
         for mapping in profile.mappings:
             binaries.search(mapping)
         binaries.search(profile.mappings[0])
         binaries.trim(1 << 40, 3)
-        assert [one.mapping.path for one in binaries.searches] == ["/gone/18", "/gone/19", str(compiled())]
+        assert [each.mapping.path for each in binaries.searches] == ["/gone/18", "/gone/19", str(compiled())]
         binaries.trim(1 << 40, 0)
         assert binaries.searches == []
         assert binaries.search(profile.mappings[0]).opened is not None
@@ -190,16 +190,16 @@ files.read_path = read_path
 def test_several_processes_give_the_names_of_one_process(fleet: list[str], folder: Path) -> None:
     said = {}
     for jobs in ("1", "3"):
-        found = named_by(COUNTED, *fleet, "-o", folder / jobs, "--json", "--jobs", jobs)
-        assert found.returncode == 3
-        assert found.stderr.count("forked") == (3 if jobs == "3" else 0)
-        said[jobs] = [json.loads(line) for line in found.stdout.splitlines()]
-        for one in said[jobs]:
-            del one["seconds"], one["output"]
+        result = named_by(COUNTED, *fleet, "-o", folder / jobs, "--json", "--jobs", jobs)
+        assert result.returncode == 3
+        assert result.stderr.count("forked") == (3 if jobs == "3" else 0)
+        said[jobs] = [json.loads(line) for line in result.stdout.splitlines()]
+        for each in said[jobs]:
+            del each["seconds"], each["output"]
     assert said["1"] == said["3"]
-    assert [one["file"] for one in said["3"]] == fleet
-    assert [bool(one["error"]) for one in said["3"]] == [number == 17 for number in range(40)]
-    made = {jobs: {one.name: one.read_bytes() for one in (folder / jobs).iterdir()} for jobs in said}
+    assert [each["file"] for each in said["3"]] == fleet
+    assert [bool(each["error"]) for each in said["3"]] == [number == 17 for number in range(40)]
+    made = {jobs: {each.name: each.read_bytes() for each in (folder / jobs).iterdir()} for jobs in said}
     assert made["1"] == made["3"]
     assert len(made["3"]) == 39
 
@@ -214,17 +214,17 @@ def test_several_processes_give_the_names_of_one_process(fleet: list[str], folde
     ],
 )
 def test_a_lost_process_costs_one_file(fleet: list[str], folder: Path, how: str, words: str) -> None:
-    found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2")
-    assert found.returncode == 3
-    assert words in found.stderr
-    assert found.stderr.count("the process for it") == 1
-    made = {one.name for one in (folder / "out").glob("*.pb.gz")}
-    assert made == {Path(one).name for one in fleet} - {"17.pb.gz", "23.pb.gz"}
-    assert "40 files, 2 of them failed" in found.stderr
-    found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2", "--json")
-    said = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [one["file"] for one in said] == fleet
-    assert [number for number, one in enumerate(said) if one["error"]] == [17, 23]
+    result = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2")
+    assert result.returncode == 3
+    assert words in result.stderr
+    assert result.stderr.count("the process for it") == 1
+    made = {each.name for each in (folder / "out").glob("*.pb.gz")}
+    assert made == {Path(each).name for each in fleet} - {"17.pb.gz", "23.pb.gz"}
+    assert "40 files, 2 of them failed" in result.stderr
+    result = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2", "--json")
+    said = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [each["file"] for each in said] == fleet
+    assert [number for number, each in enumerate(said) if each["error"]] == [17, 23]
     assert "the process for it" in said[23]["reason"]
 
 
@@ -242,7 +242,7 @@ def test_an_interrupt_ends_all_processes_and_leaves_no_partial_file(fleet: list[
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 130
         assert run.stderr.read().endswith("whence: interrupted\n")  # all processes have closed it
-    assert all(one.name.endswith(".pb.gz") and read(one) for one in out.iterdir())
+    assert all(each.name.endswith(".pb.gz") and read(each) for each in out.iterdir())
     with pytest.raises(ProcessLookupError):
         os.killpg(run.pid, 0)
 
@@ -258,26 +258,26 @@ def refuse():
     return forked[0]
 os.fork = refuse
 """
-    found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "4", "--json")
-    assert found.returncode == 3
-    assert [json.loads(line)["file"] for line in found.stdout.splitlines()] == fleet
+    result = named_by(script, *fleet, "-o", folder / "out", "--jobs", "4", "--json")
+    assert result.returncode == 3
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == fleet
     assert len(list((folder / "out").iterdir())) == 39
 
 
 @linux
 def test_works_if_the_caller_ignores_sigchld(fleet: list[str], folder: Path) -> None:
     script = f"import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{COUNTED}"
-    found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "2")
-    assert (found.returncode, found.stderr.count("forked")) == (3, 2)
-    assert "No such process" not in found.stderr
+    result = named_by(script, *fleet, "-o", folder / "out", "--jobs", "2")
+    assert (result.returncode, result.stderr.count("forked")) == (3, 2)
+    assert "No such process" not in result.stderr
     assert len([*(folder / "out").iterdir()]) == 39
 
 
 @linux
 def test_one_process_names_the_files_if_other_threads_run(fleet: list[str], folder: Path) -> None:
     busy = "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\n"
-    found = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")
-    assert "forked" not in found.stderr
+    result = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")
+    assert "forked" not in result.stderr
     assert len(list((folder / "out").iterdir())) == 39
 
 
@@ -297,14 +297,14 @@ def test_merging_adds_equal_samples_at_different_load_addresses() -> None:
 
 
 def test_merging_keeps_labels_types_and_memory_of_processes_apart() -> None:
-    one = profile_of([(["a"], 1)])
-    one.samples.labels[0] = (Label("pid", number=1),)
+    item = profile_of([(["a"], 1)])
+    item.samples.labels[0] = (Label("pid", number=1),)
     two = profile_of([(["a"], 2)])
     two.sample_types = [SampleType("space", "bytes")]
-    for profile in (one, two):
+    for profile in (item, two):
         profile.mappings.append(Mapping(1, 9, 0, "//anon"))
         profile.samples.add([profile.location(0, 5)], [4])
-    merged = merge([one, two])
+    merged = merge([item, two])
     assert merged.sample_types == [SampleType("type0", "count"), SampleType("space", "bytes")]
     assert [list(column) for column in merged.samples.values] == [[1, 4, 0, 0], [0, 0, 2, 4]]
     assert len(merged.mappings) == 2
@@ -312,24 +312,24 @@ def test_merging_keeps_labels_types_and_memory_of_processes_apart() -> None:
 
 
 def test_merging_keeps_times_if_all_profiles_have_them() -> None:
-    one, two = profile_of([(["a"], 2)]), profile_of([(["b"], 1), (["a"], 1)])
-    one.samples.timeline = Timeline(array("I", [0, 0]), array("q", [5, 7]), [array("q", [1, 1])])
+    item, two = profile_of([(["a"], 2)]), profile_of([(["b"], 1), (["a"], 1)])
+    item.samples.timeline = Timeline(array("I", [0, 0]), array("q", [5, 7]), [array("q", [1, 1])])
     two.samples.timeline = Timeline(array("I", [1, 0]), array("q", [6, 8]), [array("q", [1, 1])])
-    timeline = merge([one, two]).samples.timeline
+    timeline = merge([item, two]).samples.timeline
     assert timeline is not None
     assert (list(timeline.sample), list(timeline.time)) == ([0, 0, 0, 1], [5, 7, 6, 8])
     two.samples.timeline = None
-    assert merge([one, two]).samples.timeline is None
+    assert merge([item, two]).samples.timeline is None
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.tuples(names, st.integers(1, 9))), max_size=4))
 def test_merged_folded_stacks_are_the_sum(parts: list[list[tuple[list[str], int]]]) -> None:
-    whole = profile_of([one for part in parts for one in part])
+    full = profile_of([each for part in parts for each in part])
     merged = merge(profile_of(part) for part in parts)
-    assert folded.write(merged) == folded.write(whole)
+    assert folded.write(merged) == folded.write(full)
     again = read(pprof.write(merged))
-    assert folded.write(again) == folded.write(whole)
+    assert folded.write(again) == folded.write(full)
 
 
 def test_merging_names_once_and_writes_one(folder: Path) -> None:
@@ -362,8 +362,8 @@ def test_a_difference_can_be_normalized() -> None:
 def test_the_difference_of_a_profile_to_itself_is_empty(stacks: list[tuple[list[str], int]]) -> None:
     profile = profile_of(stacks)
     for normalize in (False, True):
-        found = diff(profile, profile, normalize=normalize)
-        assert not any(value for column in found.samples.values for value in column)
+        result = diff(profile, profile, normalize=normalize)
+        assert not any(value for column in result.samples.values for value in column)
 
 
 def build(folder: str, base: int, line: int, *, file: bool = True) -> Profile:
@@ -382,8 +382,8 @@ def build(folder: str, base: int, line: int, *, file: bool = True) -> Profile:
 
 @pytest.mark.parametrize("file", [True, False])
 def test_two_builds_compare_by_function_and_file(file: bool) -> None:
-    found = build("/build/2", 0x7000, 9).diff(build("/build/1", 0x4000, 3, file=file))
-    assert folded.write(found) == "[app] 0\nmain;work 6\n"
+    result = build("/build/2", 0x7000, 9).diff(build("/build/1", 0x4000, 3, file=file))
+    assert folded.write(result) == "[app] 0\nmain;work 6\n"
 
 
 def test_functions_of_one_name_in_two_files_stay_separate() -> None:
@@ -393,8 +393,8 @@ def test_functions_of_one_name_in_two_files_stay_separate() -> None:
             made.samples.add([made.location(NO_MAPPING, 0, (Frame("init", file),))], [1])
         return made
 
-    found = profile("/2/a.c", "/2/b.c").diff(profile("/1/a.c"))
-    assert sorted(zip((frames[0].file for frames in found.frames), found.samples.values[0])) == [
+    result = profile("/2/a.c", "/2/b.c").diff(profile("/1/a.c"))
+    assert sorted(zip((frames[0].file for frames in result.frames), result.samples.values[0])) == [
         ("/2/a.c", 0), ("/2/b.c", 1),
     ]  # fmt: skip
 
@@ -408,21 +408,21 @@ def test_profiles_without_a_common_type_do_not_compare() -> None:
 
 @pytest.mark.parametrize("format", [*written.WRITTEN, written.PAGE])
 def test_every_format_can_store_a_difference(format: str) -> None:
-    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
-    assert formats.to_bytes(found, format, "x")
+    result = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
+    assert formats.to_bytes(result, format, "x")
 
 
 def test_pprof_and_tables_have_negative_values() -> None:
-    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
-    assert folded.write(read(pprof.write(found))) == "a;b 5\na;c -7\n"
-    assert [(row.function, row.self, row.total) for row in top.top(found).rows] == [
+    result = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
+    assert folded.write(read(pprof.write(result))) == "a;b 5\na;c -7\n"
+    assert [(row.function, row.self, row.total) for row in top.top(result).rows] == [
         ("c", -7, -7), ("b", 5, 5), ("a", 0, -2),
     ]  # fmt: skip
 
 
 def test_the_table_of_a_difference_has_shares_of_the_base() -> None:
-    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
-    lines = str(top.top(found)).splitlines()
+    result = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
+    lines = str(top.top(result)).splitlines()
     assert lines[0] == "type0: -2 (-28.6%) since 7, in 3 functions"
     assert lines[2].split()[:2] == ["-7", "-100.0%"]
     grown = Profile.of(diff(profile_of([(["a"], 9)]), profile_of([(["a"], 7)])))
@@ -432,20 +432,20 @@ def test_the_table_of_a_difference_has_shares_of_the_base() -> None:
 def test_the_first_mapping_of_a_difference_is_a_file() -> None:
     made = profile_of([(["a", "b"], 5)])
     made.mappings = [Mapping(path="[kernel.kallsyms]_text"), Mapping(path="/opt/app")]
-    made.mapping = array("q", [at % 2 for at in range(len(made.address))])
-    assert [one.path for one in diff(made, made).mappings] == ["/opt/app", "[kernel.kallsyms]_text"]
+    made.mapping = array("q", [index % 2 for index in range(len(made.address))])
+    assert [each.path for each in diff(made, made).mappings] == ["/opt/app", "[kernel.kallsyms]_text"]
 
 
 def test_speedscope_has_profiles_of_growth_and_decline() -> None:
-    found = diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)]))
-    grown, shrunk = json.loads(speedscope.write(found))["profiles"]
+    result = diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)]))
+    grown, shrunk = json.loads(speedscope.write(result))["profiles"]
     assert (grown["name"], grown["weights"]) == ("type0", [5])
     assert (shrunk["name"], shrunk["weights"]) == ("type0, less than the base", [7])
 
 
 def test_both_sides_of_a_difference_are_kept() -> None:
-    found = both(diff(profile_of([(["a"], 5)]), profile_of([(["a"], 2), (["b"], 3)])))
-    assert [list(column) for column in found.samples.values] == [[5, 0], [2, 3]]
+    result = both(diff(profile_of([(["a"], 5)]), profile_of([(["a"], 2), (["b"], 3)])))
+    assert [list(column) for column in result.samples.values] == [[5, 0], [2, 3]]
     only = diff(profile_of([(["a"], 5)]), profile_of([(["b"], 3)])).filter(lambda sample: "b" in sample.functions)
     assert [list(column) for column in (*only.samples.values, *only.samples.base)] == [[-3], [3]]
 
@@ -454,8 +454,8 @@ def test_the_command_compares_with_a_base(folder: Path, capfd: pytest.CaptureFix
     base = program_profile(compiled())
     base.samples.values[0][0] = 7
     base.mappings[0] = base.mappings[0]._replace(start=BASE + 0x1000, limit=base.mappings[0].limit + 0x1000)
-    for at in range(3):
-        base.address[at] += 0x1000
+    for index in range(3):
+        base.address[index] += 0x1000
     old = folder / "old.pb.gz"
     old.write_bytes(pprof.write(base))
     new = str(folder / "a.pb.gz")
@@ -501,7 +501,7 @@ def test_closes_a_file_after_its_last_mapping() -> None:
         reports = naming.name(first, binaries)
         assert binaries.searches == []
         naming.name(second, binaries)  # opens the file again
-    assert [(one.path, one.locations) for one in reports] == [(str(compiled()), 3)]
+    assert [(each.path, each.locations) for each in reports] == [(str(compiled()), 3)]
     assert all(first.frames[:2])
     assert all(second.frames)
 
@@ -526,7 +526,7 @@ def test_frames_stay_columns_until_they_are_read() -> None:
         (report,) = naming.name(profile, binaries)
     assert (report.named, report.with_lines, sum(report.sources.values())) == (3, 2, 3)
     written = read(profile.to_bytes("pprof")).frames
-    assert [len(one.locations) for one in profile.named] == [3]
+    assert [len(each.locations) for each in profile.named] == [3]
     assert not any(profile.own_frames)
     assert all(profile.frames)
     assert not profile.named

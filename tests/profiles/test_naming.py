@@ -117,7 +117,7 @@ def test_a_damaged_archive_does_not_affect_other_files(tmp_path: Path) -> None:
     reports, functions = named(program_profile(compiled(), file="/not/here"), archive_dirs=[tmp_path])
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    (damaged,) = [one for one in reports[0].search.tried if one.path.endswith("a damaged one.lidia")]
+    (damaged,) = [each for each in reports[0].search.tried if each.path.endswith("a damaged one.lidia")]
     assert (damaged.outcome, damaged.how) == (Outcome.BROKEN, "archive folder")
     assert "not an ELF file" in str(damaged)
 
@@ -127,7 +127,7 @@ def test_an_archive_without_segments_names_no_moved_file(tmp_path: Path) -> None
     shifted = compiled("-Wl,-Ttext-segment=0x300000")
     create(shifted, tmp_path / "told.lidia")
     with ElfFile.open(shifted) as elf:
-        assert any(one.executable and one.vaddr != one.file_offset for one in elf.segments)
+        assert any(each.executable and each.vaddr != each.file_offset for each in elf.segments)
     profile = program_profile(shifted, file="/not/here/program")
     assert named(profile, archive_dirs=[tmp_path])[1][:2] == ["main", "sum"]
     data = (tmp_path / "told.lidia").read_bytes()
@@ -167,7 +167,7 @@ def test_an_unwritable_cache_costs_no_names(tmp_path: Path) -> None:
     reports, functions = named(many(compiled()), cache=Cache(tmp_path / "file" / "cache"))
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    assert any("no archive was made" in str(one) for one in reports[0].search.tried)
+    assert any("no archive was made" in str(each) for each in reports[0].search.tried)
 
 
 def test_the_command_does_not_use_a_project_folder_as_a_cache(tmp_path: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_damaged_archive_in_the_cache_is_made_again(tmp_path: Path, left: int)
     cache = Cache(tmp_path)
     named(many(compiled()), cache=cache)
     archive = next(tmp_path.glob("??/*.lidia"))
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[:left])
+    full = archive.read_bytes()
+    archive.write_bytes(full[:left])
     assert named(many(compiled()), cache=cache)[1][:2] == ["main", "sum"]
-    assert archive.read_bytes() == whole
+    assert archive.read_bytes() == full
 
 
 def taken_apart(folder: Path) -> tuple[Path, Path]:
@@ -210,9 +210,9 @@ def test_does_not_archive_a_stripped_file(tmp_path: Path) -> None:
     assert functions[:2] == ["", ""]
     assert next(iter(reports[0].missing)).reason is Reason.NO_DEBUG_FILE
     with ElfFile.open(stripped) as elf:
-        place = tmp_path / "debug" / ".build-id" / elf.build_id[:2] / f"{elf.build_id[2:]}.debug"
-    place.parent.mkdir(parents=True)
-    debug.rename(place)
+        location = tmp_path / "debug" / ".build-id" / elf.build_id[:2] / f"{elf.build_id[2:]}.debug"
+    location.parent.mkdir(parents=True)
+    debug.rename(location)
     again = many(compiled(), str(stripped))
     assert named(again, cache=cache, dirs=[str(tmp_path / "debug")])[1][:2] == ["main", "sum"]
 
@@ -274,8 +274,8 @@ def test_a_skeleton_has_the_segments_of_its_file(tmp_path: Path, bits: int, orde
 
 def test_several_mappings_of_one_file_are_one_row_of_the_report() -> None:
     profile = program_profile(compiled())
-    one = profile.mappings[0]
-    profile.mappings.append(Mapping(BASE * 2, BASE * 2 + one.limit - BASE, one.file_offset, one.path, one.build_id))
+    item = profile.mappings[0]
+    profile.mappings.append(Mapping(BASE * 2, BASE * 2 + item.limit - BASE, item.file_offset, item.path, item.build_id))
     profile.samples.add([profile.location(1, profile.address[1] + BASE)], [1])
     reports, functions = named(profile)
     assert functions[3] == "sum"
@@ -400,8 +400,8 @@ def test_names_a_go_profile_as_go_does(tmp_path: Path, flags: list[str]) -> None
     out = tmp_path / "named.pb.gz"
     out.write_bytes(pprof.write(profile))
     tops = [
-        subprocess.run([str(go), "tool", "pprof", "-top", "-lines", one], cwd=tmp_path, capture_output=True, text=True)
-        for one in ("cpu.pb.gz", str(out))
+        subprocess.run([str(go), "tool", "pprof", "-top", "-lines", each], cwd=tmp_path, capture_output=True, text=True)
+        for each in ("cpu.pb.gz", str(out))
     ]
     assert all(top.returncode == 0 for top in tops), tops[1].stderr
     assert tops[0].stdout == tops[1].stdout
@@ -416,15 +416,17 @@ def test_addresses_of_a_live_python_are_named_as_whence_pid_names_them() -> None
 
     with Symbolizer() as symbolizer:
         resolver = Resolver()
-        mappings = [one for one in resolver.mappings(os.getpid()) if one.path.startswith("/") and "python" in one.path]
+        mappings = [
+            item for item in resolver.mappings(os.getpid()) if item.path.startswith("/") and "python" in item.path
+        ]
         resolver.close()
         if not mappings:
             pytest.skip("this Python has no mapping of its own name")
-        one = mappings[0]
+        item = mappings[0]
         profile = Profile([SampleType("samples", "count")])
-        profile.mappings = [Mapping(one.start, one.limit, one.offset, one.path, one.build_id or "")]
-        step = max(1, (one.limit - one.start) // 40)
-        addresses = list(range(one.start, one.limit, step))
+        profile.mappings = [Mapping(item.start, item.limit, item.offset, item.path, item.build_id or "")]
+        step = max(1, (item.limit - item.start) // 40)
+        addresses = list(range(item.start, item.limit, step))
         for address in addresses:
             profile.location(0, address)
         _, ours = named(profile)
@@ -437,8 +439,8 @@ def test_a_profile_address_and_its_vaddr_agree_with_the_segments() -> None:
     with ElfFile.open(compiled()) as elf:
         got = vaddrs(elf.segments, profile.mappings[0], profile.address)
         symbols = elf.symbols(".symtab")
-        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
-    assert got[0] == at["main"]
+        offset = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
+    assert got[0] == offset["main"]
 
 
 def test_a_remedy_names_the_package_the_file_and_the_server(tmp_path: Path) -> None:
@@ -474,9 +476,9 @@ def test_a_remedy_for_a_private_program_names_no_package_and_no_public_server(re
 def fallback_profile(names: list[str], mappings: list[Mapping] | None = None) -> Profile:
     """Return a profile whose locations have only names, as in Pyroscope."""
     profile = Profile([SampleType("samples", "count")], mappings or [])
-    for one in names:
-        place = profile.location(0 if mappings else NO_MAPPING, 0, (Frame(one, "mapped_0x0"),))
-        profile.samples.add([place], [1])
+    for each in names:
+        location = profile.location(0 if mappings else NO_MAPPING, 0, (Frame(each, "mapped_0x0"),))
+        profile.samples.add([location], [1])
     return profile
 
 
@@ -494,7 +496,7 @@ def test_a_given_file_replaces_fallback_names(form: str, text: str) -> None:
     profile = read(data)
     reports, functions = named(profile, files=[compiled("-no-pie")])
     assert sorted(functions) == sorted(["sum", "main+0x20", "main"])
-    assert sum(one.named for one in reports) == 3
+    assert sum(each.named for each in reports) == 3
     again = read(profile.to_bytes(form))
     assert sorted(frames[-1].function for frames in again.frames) == sorted(functions)
 
@@ -522,7 +524,7 @@ def test_keeps_a_fallback_name_without_a_file_and_counts_it_as_unnamed(form: str
     profile = read(data)
     reports, functions = named(profile)
     assert functions == ["gone.so!0x1234", "unknown!0x12"]
-    assert [(one.path, one.locations, one.named) for one in reports if one.path] == [("gone.so", 1, 0)]
+    assert [(each.path, each.locations, each.named) for each in reports if each.path] == [("gone.so", 1, 0)]
     assert sorted(frames[0].function for frames in read(profile.to_bytes(form)).frames) == sorted(functions)
     if form in ("pprof", "otlp"):
         assert profile.to_bytes(form) == data

@@ -146,7 +146,7 @@ def test_a_profile_from_pprof_is_written_as_otlp_that_others_read(json_form: boo
 
 def test_recognizes_gzip_and_the_form_by_the_bytes() -> None:
     binary, text = FORMS["binary"](), FORMS["json"]()
-    assert {formats.read(one)[1] for one in (binary, text, gz.deflated(binary))} == {"otlp"}
+    assert {formats.read(each)[1] for each in (binary, text, gz.deflated(binary))} == {"otlp"}
     assert otlp.read(gz.deflated(binary)).frames == otlp.read(text).frames
     assert formats.read(pprof.write(ProfileData()))[1] == "pprof"
 
@@ -287,15 +287,17 @@ def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
 def test_folded_stacks_of_two_types_have_the_weight_of_the_chosen_one(form: str) -> None:
     profile = otlp.read(FORMS[form]())
     lines = [folded.write(profile, kind).splitlines() for kind in (0, 1)]
-    assert [[int(line.rpartition(" ")[2]) for line in one] for one in lines] == [[-3, 15], [3]]
+    assert [[int(line.rpartition(" ")[2]) for line in each] for each in lines] == [[-3, 15], [3]]
     assert profile.default_type == 0  # more samples are of it
     assert folded.write(profile) == folded.write(profile, 0)
     by_hand = ProfileData([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
-    for at in range(20):
-        by_hand.samples.add([by_hand.location(NO_MAPPING, at + 1)], [1000 * (at + 1), at + 1])
+    for index in range(20):
+        by_hand.samples.add([by_hand.location(NO_MAPPING, index + 1)], [1000 * (index + 1), index + 1])
     both = otlp.read(otlp.write(by_hand, json=form == "json"))
     for kind, times in ((0, 1000), (1, 1)):
-        assert sorted(folded.write(both, kind).splitlines()) == sorted(f"{at:#x} {times * at}" for at in range(1, 21))
+        assert sorted(folded.write(both, kind).splitlines()) == sorted(
+            f"{index:#x} {times * index}" for index in range(1, 21)
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -303,7 +305,7 @@ def test_rows_of_one_stack_and_several_types_are_one_sample(form: str) -> None:
     profile = ProfileData(
         [SampleType("samples", "count"), SampleType("cpu", "nanoseconds"), SampleType("space", "bytes")]
     )
-    places = [profile.location(NO_MAPPING, at + 1) for at in range(2)]
+    places = [profile.location(NO_MAPPING, index + 1) for index in range(2)]
     rows = [
         ([places[0]], [1, 20, 0], (Label("thread.name", "a"),)),
         ([places[0]], [3, 40, 5], (Label("thread.name", "b"),)),
@@ -313,8 +315,8 @@ def test_rows_of_one_stack_and_several_types_are_one_sample(form: str) -> None:
     for stack, values, labels in rows:
         profile.samples.add(stack, values, labels)
     again = pprof.read(pprof.write(otlp.read(otlp.write(profile, json=form == "json")))).samples
-    found = [
-        (list(again.locations(at)), [column[at] for column in again.values], again.labels[at])
-        for at in range(len(again))
+    result = [
+        (list(again.locations(index)), [column[index] for column in again.values], again.labels[index])
+        for index in range(len(again))
     ]
-    assert sorted(found) == sorted(rows)
+    assert sorted(result) == sorted(rows)

@@ -30,12 +30,12 @@ from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timelin
 
 
 def test_a_table_has_the_functions_with_most_self_first() -> None:
-    found = top.top(made())
-    assert [(row.self, row.total, row.function) for row in found.rows] == [
+    result = top.top(made())
+    assert [(row.self, row.total, row.function) for row in result.rows] == [
         (90, 90, "inner<1;2>"), (10, 10, "libz.so.1+0x1f20"), (0, 100, "main"), (0, 90, "work"),
     ]  # fmt: skip
-    assert (found.total, found.unit, found.functions) == (100, "nanoseconds", 4)
-    assert found.rows[1].reason == REASON
+    assert (result.total, result.unit, result.functions) == (100, "nanoseconds", 4)
+    assert result.rows[1].reason == REASON
     assert [row.function for row in top.top(made(), 2, "total").rows] == ["main", "inner<1;2>"]
 
 
@@ -50,9 +50,9 @@ def test_a_recursive_function_counts_once_in_its_total() -> None:
 def test_self_values_add_up_to_the_total(
     names_and_values: list[tuple[list[str], int]],
 ) -> None:
-    found = top.top(profile_of(names_and_values), 0)
-    assert sum(row.self for row in found.rows) == sum(value for stack, value in names_and_values if stack)
-    assert all(row.self <= row.total <= found.total for row in found.rows)
+    result = top.top(profile_of(names_and_values), 0)
+    assert sum(row.self for row in result.rows) == sum(value for stack, value in names_and_values if stack)
+    assert all(row.self <= row.total <= result.total for row in result.rows)
 
 
 def test_an_option_prints_the_table_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -88,9 +88,9 @@ def test_processes_threads_binaries_and_lines_have_tables() -> None:
     assert rows("process") == [(100, 100, "redis")]
     assert rows("thread") == [(90, 90, "redis 7"), (10, 10, "redis: bio 8")]
     assert rows("binary") == [(90, 100, "app"), (10, 10, "libz.so.1")]
-    found = top.top(profile, by="line")
-    assert [(row.function, row.file, row.line) for row in found.rows][:1] == [("inner<1;2>", "/src/b.c", 3)]
-    assert "/src/b.c:3" in str(found)
+    result = top.top(profile, by="line")
+    assert [(row.function, row.file, row.line) for row in result.rows][:1] == [("inner<1;2>", "/src/b.c", 3)]
+    assert "/src/b.c:3" in str(result)
     assert "in 2 binaries\n" in str(top.top(profile, by="binary"))
     with pytest.raises(ValueError, match="unknown group 'color'"):
         top.top(profile, by="color")
@@ -161,9 +161,8 @@ def test_json_has_the_whole_profile(tmp_path: Path) -> None:
     assert document["locations"][2]["reason"] == REASON
     sample = document["samples"][0]
     assert (sample["values"], sample["labels"]) == ([1, 30], {"comm": "app", "pid": 7})
-    assert [document["locations"][at]["frames"][-1]["function"] for at in document["stacks"][sample["stack"]]] == [
-        "work", "main",
-    ]  # fmt: skip
+    stack = [document["locations"][index] for index in document["stacks"][sample["stack"]]]
+    assert [location["frames"][-1]["function"] for location in stack] == ["work", "main"]
 
 
 def test_arrow_has_a_row_for_each_sample_with_its_frames() -> None:
@@ -173,7 +172,7 @@ def test_arrow_has_a_row_for_each_sample_with_its_frames() -> None:
     assert table["cpu"].to_pylist() == [30, 10, 60]
     assert table.field("cpu").metadata == {b"unit": b"nanoseconds"}
     first, second, _ = table["stack"].to_pylist()
-    assert [(one["function"], one["inlined"], one["line"]) for one in first] == [
+    assert [(each["function"], each["inlined"], each["line"]) for each in first] == [
         ("inner<1;2>", True, 3), ("work", False, 5), ("main", False, 9),
     ]  # fmt: skip
     assert second[0]["function"] is None
@@ -199,8 +198,12 @@ def test_perf_text_has_times_and_lost_samples() -> None:
     assert len(profile.samples) == 3
     assert list(timeline.sample) == [0, 1, 2, 0, 1, 2]
     assert [list(column) for column in profile.samples.values] == [[2, 2, 2], [200, 400, 600]]
-    assert [timeline.time[at] for at in timeline.in_order()][:3] == [10_000_100_000, 10_000_200_000, 10_000_300_000]
-    assert [(one.samples, one.time, one.tid) for one in profile.lost] == [
+    assert [timeline.time[offset] for offset in timeline.in_order()][:3] == [
+        10_000_100_000,
+        10_000_200_000,
+        10_000_300_000,
+    ]
+    assert [(each.samples, each.time, each.tid) for each in profile.lost] == [
         (33, 10_000_250_000, 43),
         (33, 11_000_250_000, 43),
     ]
@@ -224,14 +227,14 @@ def test_firefox_has_the_stacks_with_inlined_calls_files_and_categories() -> Non
     ]
     frames, functions = document["shared"]["frameTable"], document["shared"]["funcTable"]
     strings = document["shared"]["stringArray"]
-    rows = {strings[functions["name"][function]]: at for at, function in enumerate(frames["func"])}
+    rows = {strings[functions["name"][function]]: index for index, function in enumerate(frames["func"])}
     outer, inner = rows["work"], rows["inner<1;2>"]
     assert frames["address"][outer] == frames["address"][inner] == 0x2000
     assert (frames["inlineDepth"][outer], frames["inlineDepth"][inner]) == (0, 1)
     assert (frames["line"][outer], frames["line"][inner]) == (5, 3)
     source = functions["source"][frames["func"][inner]]
     assert strings[document["shared"]["sources"]["filename"][source]] == "/src/b.c"
-    assert [one["name"] for one in document["libs"]] == ["app", "libz.so.1"]
+    assert [each["name"] for each in document["libs"]] == ["app", "libz.so.1"]
     assert document["threads"][0]["samples"]["weight"] == [30 / 1e6, 10 / 1e6, 60 / 1e6]
     assert document["threads"][0]["samples"]["weightType"] == "tracing-ms"
 
@@ -239,7 +242,7 @@ def test_firefox_has_the_stacks_with_inlined_calls_files_and_categories() -> Non
 def test_firefox_has_threads_processes_times_and_lost_samples() -> None:
     document = json.loads(firefox.write(perf_profile()))
     threads = document["threads"]
-    assert [(one["name"], one["pid"], one["tid"], one["isMainThread"]) for one in threads] == [
+    assert [(each["name"], each["pid"], each["tid"], each["isMainThread"]) for each in threads] == [
         ("app", "42", 42, True), ("app", "42", 43, False),
     ]  # fmt: skip
     assert stacks_of(document, 0) == [["main", "early"], ["main", "late"]]
@@ -256,17 +259,17 @@ def test_firefox_says_kernel_and_generated_code_by_category() -> None:
     stack = [profile.location(0, 0xFFFFFFFF81000000, (Frame("k"),)), profile.location(1, 6, (Frame("jit"),))]
     profile.samples.add([*stack, profile.location(NO_MAPPING, 0, (Frame("x"),))], [1])
     document = json.loads(firefox.write(profile))
-    names = [document["meta"]["categories"][one]["name"] for one in document["shared"]["frameTable"]["category"]]
+    names = [document["meta"]["categories"][each]["name"] for each in document["shared"]["frameTable"]["category"]]
     assert names == ["Other", "Generated code", "Kernel"]
 
 
 def test_speedscope_is_in_order_of_time_if_times_are_known() -> None:
     document = json.loads(speedscope.write(perf_profile()))
-    names = [one["name"] for one in document["shared"]["frames"]]
-    found = {one["name"]: one for one in document["profiles"]}
-    assert list(found) == ["samples · app 42", "samples · app 43", "cpu-clock · app 42", "cpu-clock · app 43"]
-    main = found["cpu-clock · app 42"]
-    assert [[names[at] for at in row] for row in main["samples"]] == [["main", "early"], ["main", "late"]]
+    names = [each["name"] for each in document["shared"]["frames"]]
+    result = {each["name"]: each for each in document["profiles"]}
+    assert list(result) == ["samples · app 42", "samples · app 43", "cpu-clock · app 42", "cpu-clock · app 43"]
+    main = result["cpu-clock · app 42"]
+    assert [[names[offset] for offset in row] for row in main["samples"]] == [["main", "early"], ["main", "late"]]
     assert (main["weights"], main["unit"], main["endValue"]) == ([300, 100], "nanoseconds", 400)
     assert document["profiles"][document["activeProfileIndex"]] is main or document["activeProfileIndex"] == 2
 
@@ -274,8 +277,8 @@ def test_speedscope_is_in_order_of_time_if_times_are_known() -> None:
 def test_speedscope_adds_up_neighbours_with_equal_stacks() -> None:
     profile = profile_of([(["a", "b"], 3), (["a"], 1)])
     profile.samples.timeline = Timeline(array("I", [0, 1, 0, 0]), array("q", [1, 9, 2, 10]), [array("q", [1] * 4)])
-    (found,) = json.loads(speedscope.write(profile))["profiles"]
-    assert found["weights"] == [2, 1, 1]
+    (result,) = json.loads(speedscope.write(profile))["profiles"]
+    assert result["weights"] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("ending", [".firefox.json", ".firefox.json.gz"])

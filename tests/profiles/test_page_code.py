@@ -40,9 +40,9 @@ def spin() -> Profile:
 
 
 def embedded(page: str) -> Any:
-    found = re.search(r'<script id="code-data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    result = re.search(r'<script id="code-data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert result is not None
+    return json.loads(result[1])
 
 
 def test_a_page_has_no_code_unless_it_is_requested(spin: Profile) -> None:
@@ -65,9 +65,9 @@ def test_the_command_embeds_what_is_requested(capsys: pytest.CaptureFixture[str]
     assert main(given) == 0
     assert embedded(out.read_text()) is None
     assert main([*given, "--embed-source", "--embed-code"]) == 0
-    found = embedded(out.read_text())
-    assert SECRET in found["texts"]["0"]["text"]
-    assert any("<leaf+" in text for text in found["instructions"])
+    result = embedded(out.read_text())
+    assert SECRET in result["texts"]["0"]["text"]
+    assert any("<leaf+" in text for text in result["instructions"])
     capsys.readouterr()
     for words, fault in (
         (given[:-2], "give --flamegraph HTML or --open"),
@@ -81,11 +81,11 @@ def test_the_command_embeds_what_is_requested(capsys: pytest.CaptureFixture[str]
 
 def test_missing_sources_and_files_are_noted(spin: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = SourceOptions(own_paths=False)
-    found = embedded(spin.flamegraph(embed_source=True, locator=PERF / "spin", sources=nowhere))
-    assert found["texts"] == {}
-    assert found["listings"][0]["rows"][0] is not None
-    assert found["notes"][0].startswith("No source of ")
-    assert "--source-dir" in found["notes"][0]
+    result = embedded(spin.flamegraph(embed_source=True, locator=PERF / "spin", sources=nowhere))
+    assert result["texts"] == {}
+    assert result["listings"][0]["rows"][0] is not None
+    assert result["notes"][0].startswith("No source of ")
+    assert "--source-dir" in result["notes"][0]
     monkeypatch.setattr(page_code_module, "LINES", 5)
     monkeypatch.setattr(page_code_module, "CODE_BYTES", 1)
     few = embedded(spin.flamegraph(embed_source=True, embed_code=True, locator=PERF / "spin", sources=SOURCES))

@@ -95,7 +95,7 @@ def test_counts_other_lines_and_reads_the_rest() -> None:
     text = "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n\t2d6 g (/bin/app)\n\nwhat is this\n\n" + OFFSETS
     profile = perf.read(text)
     assert (profile.skipped, profile.first_skipped and profile.first_skipped[0]) == (2, "perf line 3")
-    assert [one.function for frames in profile.frames[:2] for one in frames] == ["f", "g"]
+    assert [each.function for frames in profile.frames[:2] for each in frames] == ["f", "g"]
     assert sum(profile.samples.values[0]) == 4
 
 
@@ -138,7 +138,7 @@ def test_headers_may_have_any_of_perfs_fields(form: str) -> None:
     assert perf.looks_like(text)
     profile = perf.read(text)
     assert profile.frames == [(Frame("__ext4_check_dir_entry"),), (Frame("__open64_nocancel"),)]
-    assert [one.path for one in profile.mappings] == ["/usr/lib/libc.so.6", "[kernel.kallsyms]"]
+    assert [each.path for each in profile.mappings] == ["/usr/lib/libc.so.6", "[kernel.kallsyms]"]
     assert profile.samples.values[0].tolist() == [3]
     assert len(profile.sample_types) == (2 if "cpu" in FORMS[form] else 1)
 
@@ -181,7 +181,7 @@ def test_ignores_other_lines_between_frames() -> None:
 def test_names_and_files_may_have_blanks_and_brackets(name: str, file: str) -> None:
     profile = perf.read(f"app 1 1.0: 1 cycles:\n\t1d6 {name}+0x12 ({file})\n\t2d6 {name} ({file})\n")
     assert [frames[0].function for frames in profile.frames] == [name, name]
-    assert {one.path for one in profile.mappings} == {file}
+    assert {each.path for each in profile.mappings} == {file}
 
 
 EVENTS = """app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x401000(0x800000) @ 0x1000 08:01 77 0]: r-xp /bin/go-program

@@ -100,33 +100,37 @@ def test_unwound_stacks_match_perf_script(tmp_path: Path, options: tuple[str, ..
     subprocess.run(["gcc", "-O2", "-g", "-o", str(tmp_path / "p"), str(tmp_path / "p.c")], check=True)
     path = recorded(tmp_path, "-e", "cpu-clock:u", "--call-graph", "dwarf,4096", *options, program=tmp_path / "p")
     profile = read(path)
-    assert {len(profile.samples.locations(at)) for at in range(len(profile.samples))} == {1}  # the innermost frame
+    assert {len(profile.samples.locations(index)) for index in range(len(profile.samples))} == {
+        1
+    }  # the innermost frame
     profile.symbolize()
     ours, theirs = events(profile, unwound=True), script(path)
     assert len(ours) == len(theirs)
     same = sum(
-        [one.address for one in mine.frames] == [one.address for one in other.frames]
+        [each.address for each in mine.frames] == [each.address for each in other.frames]
         for mine, other in zip(ours, theirs, strict=True)
     )
     assert same > 0.9 * len(theirs)
-    names = [[frame.name for frame in one.frames] for one in ours]
-    assert sum(one.count("deep") == 13 and "main" in one for one in names) > len(names) / 2  # most are in the innermost
+    names = [[frame.name for frame in each.frames] for each in ours]
+    assert (
+        sum(each.count("deep") == 13 and "main" in each for each in names) > len(names) / 2
+    )  # most are in the innermost
 
 
 def cache_of(folder: Path, build_id: str, name: str) -> Path:
     """Return the path of a file in perf's cache."""
-    place = folder / "kept" / build_id
-    place.mkdir(parents=True)
+    location = folder / "kept" / build_id
+    location.mkdir(parents=True)
     link = folder / ".build-id" / build_id[:2] / build_id[2:]
     link.parent.mkdir(parents=True)
-    link.symlink_to(place)
-    return place / name
+    link.symlink_to(location)
+    return location / name
 
 
 @pytest.mark.parametrize("name", ["elf", "debug"])
 def test_the_cache_and_archives_of_perf_are_debug_folders(tmp_path: Path, name: str) -> None:
     profile = read(DATA / "plain.data")
-    build_id = next(one.build_id for one in profile.mappings if one.path == "/opt/spin/spin")
+    build_id = next(each.build_id for each in profile.mappings if each.path == "/opt/spin/spin")
     shutil.copy(DATA / "spin", cache_of(tmp_path, build_id, name))
     with Locator(dirs=[tmp_path], local=False) as locator:
         profile.symbolize(locator)
@@ -180,7 +184,7 @@ def test_kallsyms_recorded_with_kcore_take_precedence(tmp_path: Path) -> None:
 
 def test_an_archive_of_perf_is_read_without_unpacking_it(tmp_path: Path) -> None:
     cache, packed = tmp_path / "cache", tmp_path / "perf.data.tar.bz2"
-    build_id = next(one.build_id for one in read(DATA / "plain.data").mappings if one.path == "/opt/spin/spin")
+    build_id = next(each.build_id for each in read(DATA / "plain.data").mappings if each.path == "/opt/spin/spin")
     shutil.copy(DATA / "spin", cache_of(cache, build_id, "elf"))
     cache_of(cache, KERNEL_ID, "kallsyms").write_text(KALLSYMS)
     subprocess.run(["tar", "cfj", packed, "-C", cache, ".build-id", "kept"], check=True)
@@ -213,12 +217,12 @@ def test_a_recording_with_the_vdso_of_this_machine_is_named_by_it() -> None:
     index = symbols.find("__vdso_clock_gettime")
     if index is None:
         pytest.skip("this machine's vDSO has no __vdso_clock_gettime")
-    at = symbols.value[index]
+    offset = symbols.value[index]
     forge = Forge()
     for build_id, names in ((elf.build_id, ["__vdso_clock_gettime"]), ("00" * 20, [])):
         records = [
             forge.mmap2(7, 0x7FFF0000, 0x2000, 0, "[vdso]", 1, build_id=build_id),
-            forge.sample(7, 7, 5, [USER, 0x7FFF0000 + at + 4]),
+            forge.sample(7, 7, 5, [USER, 0x7FFF0000 + offset + 4]),
         ]
         profile = read(forge.file(records))
         profile.symbolize(Locator(dirs=[]))
@@ -240,21 +244,21 @@ def folded(profile: Profile) -> str:
 
 def test_profiles_filtered_timed_or_merged_before_naming_have_complete_stacks() -> None:
     path = DATA / "dwarf.data"
-    whole = folded(read(path))
-    assert "_start;last;middle;leaf " in whole
+    full = folded(read(path))
+    assert "_start;last;middle;leaf " in full
     recording = read(path)
     line = recording.samples.timeline
     assert line is not None
     half = sorted(line.time)[len(line) // 2]
     every, none = recording.filter(lambda sample: True), recording.filter(lambda sample: False)
-    assert folded(every) == whole
+    assert folded(every) == full
     assert folded(none) == ""
-    assert folded(read(path).timed().filter(lambda sample: int(sample.labels["time"]) >= 0)) == whole
+    assert folded(read(path).timed().filter(lambda sample: int(sample.labels["time"]) >= 0)) == full
     late = recording.timed().filter(lambda sample: int(sample.labels["time"]) >= half)
     early = recording.timed().filter(lambda sample: int(sample.labels["time"]) < half)
-    assert folded(late) != whole
-    assert folded(late.merge(early)) == whole
-    assert folded(recording) == whole  # and the recording that they were made from
+    assert folded(late) != full
+    assert folded(late.merge(early)) == full
+    assert folded(recording) == full  # and the recording that they were made from
     assert folded(merge([read(DATA / "plain.data"), read(path)])) == folded(
         merge([read(path), read(DATA / "plain.data")])
     )

@@ -59,24 +59,24 @@ def of(records: Sequence[bytes], forge: Forge | None = None) -> list[tuple[int, 
 
 def test_a_sample_has_the_mappings_of_its_time() -> None:
     forge = Forge()
-    at = 0x7F0000001000
-    found = of(
+    offset = 0x7F0000001000
+    result = of(
         [
-            forge.mmap2(7, at, 0x4000, 0, "/one.so", 10),
-            forge.sample(7, 7, 15, [USER, at + 0x2100]),
-            forge.mmap2(7, at + 0x2000, 0x1000, 0, "/two.so", 20),  # over the middle of the first one
-            *(forge.sample(7, 7, 25 + part, [USER, at + 0x100 + 0x1000 * part]) for part in range(4)),
-            forge.sample(7, 7, 5, [USER, at]),
+            forge.mmap2(7, offset, 0x4000, 0, "/one.so", 10),
+            forge.sample(7, 7, 15, [USER, offset + 0x2100]),
+            forge.mmap2(7, offset + 0x2000, 0x1000, 0, "/two.so", 20),  # over the middle of the first one
+            *(forge.sample(7, 7, 25 + part, [USER, offset + 0x100 + 0x1000 * part]) for part in range(4)),
+            forge.sample(7, 7, 5, [USER, offset]),
         ]
     )
-    assert [(time, files[0][0]) for time, files in found] == [
+    assert [(time, files[0][0]) for time, files in result] == [
         (5, ""), (15, "/one.so"), (25, "/one.so"), (26, "/one.so"), (27, "/two.so"), (28, "/one.so"),
     ]  # fmt: skip
 
 
 def test_a_fork_inherits_maps_and_later_changes_are_separate() -> None:
     forge = Forge()
-    found = of(
+    result = of(
         [
             forge.comm(7, 7, "parent", 1),
             forge.mmap2(7, 0x10000, 0x1000, 0, "/one", 10),
@@ -90,12 +90,12 @@ def test_a_fork_inherits_maps_and_later_changes_are_separate() -> None:
             forge.sample(7, 7, 38, [USER, 0x20000]),
         ]
     )
-    assert [files[0][0] for _, files in found] == ["/one", "/childs", "/one", "", "/parents"]
+    assert [files[0][0] for _, files in result] == ["/one", "/childs", "/one", "", "/parents"]
 
 
 def test_forks_do_not_copy_maps() -> None:
     forge = Forge()
-    records = [forge.mmap2(7, 0x10000 * (1 + at), 0x1000, 0, f"/{at}", 1) for at in range(3000)]
+    records = [forge.mmap2(7, 0x10000 * (1 + index), 0x1000, 0, f"/{index}", 1) for index in range(3000)]
     for child in range(3000):
         records += [
             forge.fork(100 + child, 7, 100 + child, 7, 2),
@@ -107,7 +107,7 @@ def test_forks_do_not_copy_maps() -> None:
 
 def test_an_exec_removes_the_maps_of_the_old_program() -> None:
     forge = Forge()
-    found = of(
+    result = of(
         [
             forge.mmap2(7, 0x10000, 0x1000, 0, "/old", 10),
             forge.comm(7, 7, "new", 20, exec=True),
@@ -117,7 +117,7 @@ def test_an_exec_removes_the_maps_of_the_old_program() -> None:
             forge.sample(7, 7, 31, [USER, 0x10000]),
         ]
     )
-    assert [files[-1][0] for _, files in found] == ["/old", "/new", ""]
+    assert [files[-1][0] for _, files in result] == ["/old", "/new", ""]
 
 
 def test_a_reused_pid_has_no_maps_of_its_first_process() -> None:
@@ -144,8 +144,8 @@ def test_records_of_several_buffers_are_sorted_by_time() -> None:
     round = forge.record(constants.FINISHED_ROUND, b"", 0)
     one = [forge.sample(7, 7, time, [USER, 0x10000 + time], cpu=0) for time in (10, 30, 50)]
     two = [forge.sample(7, 7, time, [USER, 0x10000 + time], cpu=1) for time in (5, 20, 60)]
-    found = of([*one, *two, round, forge.sample(7, 7, 40, [USER, 0x10000], cpu=0), round])
-    assert [time for time, _ in found] == [5, 10, 20, 30, 40, 50, 60]
+    result = of([*one, *two, round, forge.sample(7, 7, 40, [USER, 0x10000], cpu=0), round])
+    assert [time for time, _ in result] == [5, 10, 20, 30, 40, 50, 60]
 
 
 @pytest.mark.parametrize("big", [False, True])
@@ -199,8 +199,11 @@ def test_branch_stacks_give_the_user_part_of_a_stack() -> None:
         forge.sample(7, 7, 2, [KERNEL, 0xFFFFFFFF81000000, USER, 0x1044, 0x9999], misc=1, tail=tail),
         forge.sample(7, 7, 3, [KERNEL, 0xFFFFFFFF81000000], misc=1, tail=tail),
     ]
-    found = stacks(read(forge.file(records, [(attribute, [1])])))
-    assert [[at for _, at in files[1:]] for _, files in found] == [[0x1044, 0x2010, 0x3010], [0x1000, 0x2010, 0x3010]]
+    result = stacks(read(forge.file(records, [(attribute, [1])])))
+    assert [[offset for _, offset in files[1:]] for _, files in result] == [
+        [0x1044, 0x2010, 0x3010],
+        [0x1000, 0x2010, 0x3010],
+    ]
 
 
 def test_deferred_call_chains_complete_their_samples() -> None:
@@ -215,27 +218,31 @@ def test_deferred_call_chains_complete_their_samples() -> None:
         ),
     ]
     profile = read(forge.file(records))
-    assert [[at for _, at in files[1:]] for _, files in stacks(profile)] == [[0x1100, 0x11FF], [0x1100, 0x11FF], []]
+    assert [[offset for _, offset in files[1:]] for _, files in stacks(profile)] == [
+        [0x1100, 0x11FF],
+        [0x1100, 0x11FF],
+        [],
+    ]
     assert any("deferred call chains are missing" in note for note in profile.notes)
 
 
 def test_guests_and_hypervisors_have_mappings_of_their_own() -> None:
     forge = Forge()
-    found = of(
+    result = of(
         [
             forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
             forge.sample(7, 7, 2, [HYPERVISOR, 0x1000, GUEST_KERNEL, 0x2000, GUEST_USER, 0x3000, USER, 0x4000], misc=3),
         ]
     )
-    assert [file for file, _ in found[0][1]] == ["[hypervisor]", "[guest.kernel]", "[guest.user]", APP]
+    assert [file for file, _ in result[0][1]] == ["[hypervisor]", "[guest.kernel]", "[guest.user]", APP]
 
 
 def test_bpf_programs_are_named_until_they_are_unloaded() -> None:
     forge = Forge()
-    at = 0xFFFFFFFFC0001000
+    index = 0xFFFFFFFFC0001000
 
     def symbol(flags: int, time: int) -> bytes:
-        body = forge.pack("QIHH", at, 0x100, 1, flags) + b"bpf_prog_1234_probe\0\0\0\0\0" + forge.end(0, 0, time)
+        body = forge.pack("QIHH", index, 0x100, 1, flags) + b"bpf_prog_1234_probe\0\0\0\0\0" + forge.end(0, 0, time)
         return forge.record(constants.KSYMBOL, body, 0)
 
     profile = read(
@@ -243,12 +250,12 @@ def test_bpf_programs_are_named_until_they_are_unloaded() -> None:
             [
                 symbol(0, 10),
                 symbol(1, 20),
-                forge.sample(7, 7, 15, [KERNEL, at + 8], misc=1),
-                forge.sample(7, 7, 25, [KERNEL, at + 8], misc=1),
+                forge.sample(7, 7, 15, [KERNEL, index + 8], misc=1),
+                forge.sample(7, 7, 25, [KERNEL, index + 8], misc=1),
             ]
         )
     )
-    names = [profile.frames[profile.samples.locations(at)[0]] for at in range(2)]
+    names = [profile.frames[profile.samples.locations(index)[0]] for index in range(2)]
     assert [[one.function for one in chain] for chain in names] == [["bpf_prog_1234_probe"], []]
 
 
@@ -328,7 +335,7 @@ def test_a_recording_without_times_keeps_the_order_of_the_file() -> None:
             ]
         )
     )
-    locations = [profile.samples.locations(at)[0] for at in range(2)]
+    locations = [profile.samples.locations(index)[0] for index in range(2)]
     assert [profile.mappings[profile.mapping[one]].path for one in locations] == ["/one", "/two"]
 
 
@@ -368,7 +375,10 @@ def test_version_1_and_invalid_headers_are_refused() -> None:
 
 def test_times_become_labels_on_request(tmp_path: Path) -> None:
     forge = Forge()
-    records = [forge.comm(7, 7, "app", 1), *(forge.sample(7, 7, at, [USER, 0x1000], period=at) for at in (9, 5, 7))]
+    records = [
+        forge.comm(7, 7, "app", 1),
+        *(forge.sample(7, 7, offset, [USER, 0x1000], period=offset) for offset in (9, 5, 7)),
+    ]
     (tmp_path / "perf.data").write_bytes(forge.file(records))
     assert len(read(tmp_path / "perf.data").samples) == 1
     out = tmp_path / "out.pb.gz"
@@ -403,7 +413,7 @@ def test_stacks_with_branches_match_perf_script(tmp_path: Path, hardware_index: 
     tail += b"".join(forge.pack("QQQ", base + start, base + end, 0) for start, end in branches)
     chains: list[list[int]] = [[USER, base + 0x610, base + 0x111], [KERNEL, KERNEL_CODE, USER, base + 0x610]]
     records = [forge.mmap2(7, base, 0x10000, 0, APP, 1), forge.comm(7, 7, "app")]
-    records += [forge.sample(7, 7, 2 + at, chain, tail=tail, ip=chain[1]) for at, chain in enumerate(chains)]
+    records += [forge.sample(7, 7, 2 + index, chain, tail=tail, ip=chain[1]) for index, chain in enumerate(chains)]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(attribute, [1])]))
 
@@ -414,7 +424,7 @@ def test_stacks_with_branches_match_perf_script(tmp_path: Path, hardware_index: 
     ]
     assert shown == [branches, branches]
     profile = read(path)
-    ours = [[profile.address[at] for at in profile.samples.locations(row)] for row in range(2)]
+    ours = [[profile.address[index] for index in profile.samples.locations(row)] for row in range(2)]
     if calls:
         callers = [start for start, _ in branches]
         assert stacks_of_perf == [[0x600, *callers], [KERNEL_CODE, 0x600, *callers]]
@@ -432,7 +442,7 @@ def test_a_recording_with_kcore_matches_perf_script(tmp_path: Path) -> None:
     folder = tmp_path / "perf.data"
     (folder / "kcore_dir").mkdir(parents=True)
     folder.chmod(0o700)  # or perf refuses it
-    lines = [f"{text + at:016x} T {name}\n" for name, at in symbols.items()]
+    lines = [f"{text + offset:016x} T {name}\n" for name, offset in symbols.items()]
     (folder / "kcore_dir" / "kallsyms").write_text("".join(lines))
     forge = Forge()
     records = [
@@ -443,7 +453,7 @@ def test_a_recording_with_kcore_matches_perf_script(tmp_path: Path) -> None:
     (folder / "data").write_bytes(forge.file(records))
     profile = read(folder)
     profile.symbolize()
-    ours = [profile.frames[at][0].function for at in profile.samples.locations(0)]
+    ours = [profile.frames[offset][0].function for offset in profile.samples.locations(0)]
     assert ours == ["do_one", "do_two"]
     (words,) = printed_by_perf(folder, "ip,sym")
     assert words[1::2] == ours  # each after its address

@@ -179,8 +179,8 @@ def test_frame_pointer_stacks_match_perf_script(
 def test_libraries_loaded_and_unloaded_match_perf_script(
     tmp_path: Path, loader: Path, options: tuple[str, ...]
 ) -> None:
-    for one in loader.parent.iterdir():
-        os.link(one, tmp_path / one.name)
+    for each in loader.parent.iterdir():
+        os.link(each, tmp_path / each.name)
     path = recorded(tmp_path, *options, "-g", program="./p", rate=499)
     profile, names = named(path)
     assert compare(script(path), events(profile), "p") > SOME
@@ -201,11 +201,11 @@ def test_inlined_calls_and_lines_of_unwound_stacks_match_perf_script(
 def test_go_stacks_are_complete(tmp_path: Path, go: Path) -> None:
     path = recorded(tmp_path, "-e", "cpu-clock:u", "--call-graph", "dwarf,4096", program=go, rate=199)
     profile, _ = named(path)
-    whole = 0
+    full = 0
     for mine, other in zip(events(profile, unwound=True), script(path), strict=True):
         assert mine.frames[0].address == other.frames[0].address
-        whole += mine.frames[-1].name == "runtime.goexit" and len(mine.frames) > 3
-    assert whole > SOME
+        full += mine.frames[-1].name == "runtime.goexit" and len(mine.frames) > 3
+    assert full > SOME
 
 
 def compare_injected(theirs: list[Event], ours: list[Event]) -> int:
@@ -215,11 +215,11 @@ def compare_injected(theirs: list[Event], ours: list[Event]) -> int:
     compared = 0
     for mine, other in zip(ours, theirs, strict=True):
         assert mine._replace(frames=()) == other._replace(frames=(), event=other.event.partition(":")[0])
-        frames = [one for one in other.frames if one.address != (1 << 64) - 1]
+        frames = [each for each in other.frames if each.address != (1 << 64) - 1]
         assert len(mine.frames) >= len(frames)
         assert len(frames) in (len(other.frames) - 1, DEEPEST, len(mine.frames))
-        for here, there in zip(mine.frames, frames, strict=False):
-            compared += is_same_code(here, there)
+        for current, there in zip(mine.frames, frames, strict=False):
+            compared += is_same_code(current, there)
     return compared
 
 
@@ -252,19 +252,19 @@ main()
 
 def python(version: tuple[int, int]) -> str:
     """Return an interpreter of at least a version, or skip the test."""
-    found = [sys.executable] if sys.version_info >= version else []
-    found += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3"))
-    found += [path for minor in range(12, 20) if (path := shutil.which(f"python3.{minor}"))]
-    for one in found:
-        asked = subprocess.run([one, "-c", f"import sys; print(sys.version_info >= {version})"], capture_output=True)
+    result = [sys.executable] if sys.version_info >= version else []
+    result += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3"))
+    result += [path for minor in range(12, 20) if (path := shutil.which(f"python3.{minor}"))]
+    for each in result:
+        asked = subprocess.run([each, "-c", f"import sys; print(sys.version_info >= {version})"], capture_output=True)
         if asked.stdout == b"True\n":
-            return one
+            return each
     pytest.skip(f"no Python {version[0]}.{version[1]} is installed")
 
 
 def forget(profile: Profile, names: Callable[[int], str]) -> None:
     """Remove the files that interpreters wrote into /tmp, by process."""
-    for pid in {one.number for labels in profile.samples.labels for one in labels if one.key == "pid"}:
+    for pid in {each.number for labels in profile.samples.labels for each in labels if each.key == "pid"}:
         Path(names(pid)).unlink(missing_ok=True)
 
 
@@ -301,14 +301,14 @@ def test_stacks_through_generated_code_of_python_match_perf_inject(tmp_path: Pat
         assert compare_injected(script(injected), events(profile, unwound=True)) > SOME
     finally:
         forget(profile, "/tmp/jit-{}.dump".format)
-        for one in Path("/tmp").glob(f"jitted-{profile_pid(profile)}-*.so"):
-            one.unlink()
+        for each in Path("/tmp").glob(f"jitted-{profile_pid(profile)}-*.so"):
+            each.unlink()
     assert any(name.startswith("py::fib:") for name in names)
     assert NO_PYTHON not in profile.notes
 
 
 def profile_pid(profile: Profile) -> int:
-    return next(one.number for labels in profile.samples.labels for one in labels if one.key == "pid")
+    return next(each.number for labels in profile.samples.labels for each in labels if each.key == "pid")
 
 
 JAVASCRIPT = """

@@ -52,17 +52,17 @@ def names(profile: Profile) -> list[list[str]]:
         profile.symbolize(locator)
     line = profile.samples.timeline
     assert line is not None
-    stacks = [profile.samples.locations(one) for one in line.sample]
-    return [[frame.function for at in stack for frame in profile.frames[at]] for stack in stacks]
+    stacks = [profile.samples.locations(each) for each in line.sample]
+    return [[frame.function for offset in stack for frame in profile.frames[offset]] for stack in stacks]
 
 
 def test_generated_code_is_unwound_by_its_recorded_rules(tmp_path: Path) -> None:
     dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
     dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2)
     dump.move(20, AT, AT + 0x2000, 32, 1).load(30, AT + 0x40, 16, "unknown to unwinders", 3)
-    one = user(AT + 4, 1, 2, AT + 0x1008, 0)
+    item = user(AT + 4, 1, 2, AT + 0x1008, 0)
     moved = user(AT + 0x2004, 1, 2, AT + 0x1008, 0)
-    profile = recording(tmp_path, dump, [(15, one), (25, moved), (26, one), (35, user(AT + 0x44, AT + 8))])
+    profile = recording(tmp_path, dump, [(15, item), (25, moved), (26, item), (35, user(AT + 0x44, AT + 8))])
     assert names(profile) == [["one", "caller"], ["one", "caller"], ["one", "caller"], ["unknown to unwinders"]]
     assert "1 of 4 unwound stacks are incomplete" in profile.notes[-1]
 
@@ -74,7 +74,7 @@ def test_code_that_replaces_other_code_is_unwound_by_its_own_rules(tmp_path: Pat
     stack = AT + 0x1008, 0, AT + 0x1009, 0
     profile = recording(tmp_path, dump, [(15, user(AT + 4, *stack)), (25, user(AT + 4, *stack))])
     assert names(profile) == [["one", "caller"], ["two", "caller"]]
-    addresses = [[profile.address[at] for at in profile.samples.locations(one)] for one in range(2)]
+    addresses = [[profile.address[offset] for offset in profile.samples.locations(each)] for each in range(2)]
     assert addresses == [[AT + 4, AT + 0x1007], [AT + 4, AT + 0x1008]]
 
 
@@ -82,8 +82,8 @@ def test_a_32_bit_program_is_unwound_by_its_own_registers(tmp_path: Path) -> Non
     code = 0x7FF00000
     dump = Dump().load(9, AT + 0x3000, 16, "of 64 bits")
     rules = beside_code(32).replace(b"\x0c\x07\x08\x90\x01", b"\x0c\x04\x04\x88\x01").replace(b"\x78\x10", b"\x7c\x08")
-    for at, name in ((code, "inner"), (code + 0x100, "outer")):
-        dump.unwinding(rules).load(10, at, 32, name, at)
+    for index, name in ((code, "inner"), (code + 0x100, "outer")):
+        dump.unwinding(rules).load(10, index, 32, name, index)
     forge = Forge(kind=UNWOUND)
     stack = struct.pack("<II", code + 0x108, 0)
     samples = [forge.user([STACK & 0xFFFFFFFF, 0xFFF00000, code + 8], stack, abi=1), user(AT + 0x3004, 0)]
@@ -92,7 +92,7 @@ def test_a_32_bit_program_is_unwound_by_its_own_registers(tmp_path: Path) -> Non
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, code, 0x1000, code, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
-        *(forge.sample(7, 7, 20 + at, [], tail=one, ip=1) for at, one in enumerate(samples)),
+        *(forge.sample(7, 7, 20 + index, [], tail=each, ip=1) for index, each in enumerate(samples)),
     ]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(forge.attribute(clock=1, user_registers=MASK, stack=512), [1])]))
@@ -142,7 +142,7 @@ def test_a_stack_continues_past_its_copy_by_the_call_chain(
     (tmp_path / "jit-7.dump").write_bytes(dump.data)
     forge = Forge(kind=UNWOUND)
     words = [AT + word if word > 0x100 else word for word in stack]
-    places = [KERNEL, 0xFFFFFFFF81000010, USER, *(AT + place for place in chain)]
+    places = [KERNEL, 0xFFFFFFFF81000010, USER, *(AT + location for location in chain)]
     records = [
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
@@ -152,29 +152,29 @@ def test_a_stack_continues_past_its_copy_by_the_call_chain(
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     path.write_bytes(forge.file(records, [(attribute, [1])]))
     profile = read(path)
-    (found,) = names(profile)
-    assert found[-len(expected) :] == expected
-    assert "one" not in found[: -len(expected)]
+    (result,) = names(profile)
+    assert result[-len(expected) :] == expected
+    assert "one" not in result[: -len(expected)]
     assert sum("1 stacks continue past the end of their copy" in note for note in profile.notes) == continued
 
 
 def recording_of_turns(maps: int, others: list[str]) -> Profile:
     """Return a process whose first map is replaced before each sample by the next of `others`."""
     forge = Forge(kind=UNWOUND)
-    records = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(maps)]
-    for at, other in enumerate(others):
-        records.append(forge.mmap2(7, 0x400000, 0x1000, 0, other, 10 + at))
-        records.append(forge.sample(7, 7, 10 + at, [], tail=user(0x400010), ip=0x400010))
+    records = [forge.mmap2(7, 0x400000 + 0x1000 * index, 0x1000, 0, f"/opt/{index}", 1) for index in range(maps)]
+    for index, other in enumerate(others):
+        records.append(forge.mmap2(7, 0x400000, 0x1000, 0, other, 10 + index))
+        records.append(forge.sample(7, 7, 10 + index, [], tail=user(0x400010), ip=0x400010))
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     return read(forge.file(records, [(attribute, [1])]))
 
 
 def test_maps_that_change_with_every_sample_have_a_limit(tmp_path: Path) -> None:
-    profile = recording_of_turns(600, [f"/opt/other{at}" for at in range(600)])
+    profile = recording_of_turns(600, [f"/opt/other{index}" for index in range(600)])
     with Locator(dirs=[], local=False) as locator:
         profile.symbolize(locator)
     assert len(profile.samples) == 600
-    assert {len(profile.samples.locations(at)) for at in range(600)} == {1}
+    assert {len(profile.samples.locations(index)) for index in range(600)} == {1}
     assert any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
@@ -183,23 +183,23 @@ def test_damaged_rules_of_generated_code_lose_only_its_callers(tmp_path: Path) -
     for _ in range(60):
         dump = Dump().unwinding(mutated(beside_code(32, DEEPER), dice)).load(10, AT, 32, "one", 1)
         dump.unwinding(beside_code(32)).load(12, AT + 0x1000, 32, "caller", 2)
-        (found,) = names(recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))]))
-        assert found[0] == "one"
+        (result,) = names(recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))]))
+        assert result[0] == "one"
 
 
 def test_two_alternating_maps_have_a_limit(tmp_path: Path) -> None:
-    profile = recording_of_turns(3000, [f"/opt/other{at % 2}" for at in range(6000)])
+    profile = recording_of_turns(3000, [f"/opt/other{index % 2}" for index in range(6000)])
     names(profile)
     assert any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
 def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
     forge = Forge(kind=UNWOUND)
-    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(600)]
+    maps = [forge.mmap2(7, 0x400000 + 0x1000 * index, 0x1000, 0, f"/opt/{index}", 1) for index in range(600)]
     more: list[bytes] = []
-    for at in range(600):
-        more.append(forge.mmap2(7, 0x10000000, 0x1000 * (1 + at % 7), 0, "//anon", 10 + at, prot=3))
-        more.append(forge.sample(7, 7, 10 + at, [], tail=user(0x400010), ip=0x400010))
+    for index in range(600):
+        more.append(forge.mmap2(7, 0x10000000, 0x1000 * (1 + index % 7), 0, "//anon", 10 + index, prot=3))
+        more.append(forge.sample(7, 7, 10 + index, [], tail=user(0x400010), ip=0x400010))
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     profile = read(forge.file([*maps, *more], [(attribute, [1])]))
     names(profile)
@@ -222,11 +222,12 @@ def test_alternating_events_and_processes_keep_their_registers_and_maps(tmp_path
         forge.mmap2(8, AT, 0x4000, AT, "/not/here/either", 3),
     ]
     records += [
-        forge.sample(7 + at % 3 // 2, 7, 20 + at, [], tail=tail[1 + at % 2], ip=1, id=1 + at % 2) for at in range(12)
+        forge.sample(7 + index % 3 // 2, 7, 20 + index, [], tail=tail[1 + index % 2], ip=1, id=1 + index % 2)
+        for index in range(12)
     ]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(narrow, [1]), (wide, [2])]))
-    assert names(read(path)) == [["one", "caller"] if at % 3 != 2 else [] for at in range(12)]
+    assert names(read(path)) == [["one", "caller"] if index % 3 != 2 else [] for index in range(12)]
 
 
 def test_a_recording_truncated_before_unwinding_keeps_innermost_frames(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ OUTER = Frame("outer", "", 30)
 
 def top(data: bytes, number: int) -> list[bytes]:
     """Payloads of one field of a message."""
-    found = Messages.from_bytes(data, "profile").field(number, "field")
-    return [found.raw(i) for i in range(len(found))]
+    result = Messages.from_bytes(data, "profile").field(number, "field")
+    return [result.raw(i) for i in range(len(result))]
 
 
 def test_reads_mappings_locations_frames_samples_and_labels() -> None:
@@ -101,9 +101,9 @@ def test_duplicate_strings_in_the_table_do_not_shift_the_new_ones() -> None:
 
 def test_a_profile_made_from_its_model_reads_back_equal() -> None:
     first = pprof.read(forge.small())
-    whole = ProfileData(first.sample_types, first.mappings, first.mapping, first.address, first.frames)
-    whole.load = first.load
-    again = pprof.read(pprof.write(whole))
+    full = ProfileData(first.sample_types, first.mappings, first.mapping, first.address, first.frames)
+    full.load = first.load
+    again = pprof.read(pprof.write(full))
     for name in ("sample_types", "mappings", "mapping", "address", "frames", "samples"):
         assert getattr(again, name) == getattr(first, name), name
 
@@ -172,7 +172,7 @@ def test_truncated_profiles_raise_profile_error_or_are_read() -> None:
 
 def test_time_for_many_gzip_members_is_bounded_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = bytes(range(256)) * 100
-    packed = b"".join(gzip.compress(plain[at : at + 8]) for at in range(0, len(plain), 8))
+    packed = b"".join(gzip.compress(plain[offset : offset + 8]) for offset in range(0, len(plain), 8))
     original, read = zlib.decompressobj, []
 
     class Counting:
@@ -222,13 +222,13 @@ def test_locations_are_written_as_their_schema_says() -> None:
         mapping = array("q", dice.choices([-1, 0, 1, 126, 127, 1 << 40], k=dice.randrange(6)))
         address = array("Q", dice.choices(numbers, k=len(mapping)))
         chains = [
-            dice.choices([(one, other) for one in numbers for other in numbers], k=dice.randrange(4)) for _ in address
+            dice.choices([(each, other) for each in numbers for other in numbers], k=dice.randrange(4)) for _ in address
         ]
         first = array("Q", [0, *itertools.accumulate(map(len, chains))])
-        function, line = (array("Q", [row[at] for chain in chains for row in chain]) for at in (0, 1))
+        function, line = (array("Q", [row[offset] for chain in chains for row in chain]) for offset in (0, 1))
         expected = b""
         for row, chain in enumerate(chains):
-            lines = [{"function_id": one, "line": other} for one, other in chain]
+            lines = [{"function_id": each, "line": other} for each, other in chain]
             location = {"id": row + 1, "mapping_id": mapping[row] + 1, "address": address[row], "line": lines}
             expected += wire.payload(4, PPROF.encoded(location, "Location"))
         assert bytes(encode.locations(mapping, address, first, function, line, fields)) == expected
@@ -240,8 +240,8 @@ def test_checks_samples_in_parts_with_one_result(monkeypatch: pytest.MonkeyPatch
     once = pprof.read(data)
     monkeypatch.setattr(pprof, "PART_BYTES", 16)
     monkeypatch.setattr("whence._base.cores.available", lambda: threads)
-    found = pprof.read(data)
-    assert (list(found.samples.stack), found.samples.values) == (list(once.samples.stack), once.samples.values)
+    result = pprof.read(data)
+    assert (list(result.samples.stack), result.samples.values) == (list(once.samples.stack), once.samples.values)
     unknown = wire.payload(2, wire.packed(1, [99]) + wire.packed(2, [1, 1]))
     with pytest.raises(ProfileError, match="unknown location_id 99"):
         pprof.read(data + unknown)

@@ -111,23 +111,25 @@ def witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
     command = ["addr2line", "-afiC", "-e", str(path), *map(hex, wanted)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     out: dict[int, list[tuple[str, str]]] = {}
-    at = 0
-    while at < len(lines):
-        if re.fullmatch("0x[0-9a-f]{8,16}", lines[at]):
-            chain = out[int(lines[at], 16)] = []
-            at += 1
+    offset = 0
+    while offset < len(lines):
+        if re.fullmatch("0x[0-9a-f]{8,16}", lines[offset]):
+            chain = out[int(lines[offset], 16)] = []
+            offset += 1
         else:
-            chain.append((lines[at], re.sub(r" \(discriminator \d+\)", "", lines[at + 1])))
-            at += 2
+            chain.append((lines[offset], re.sub(r" \(discriminator \d+\)", "", lines[offset + 1])))
+            offset += 2
     return out
 
 
 def go_witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
     """What go tool addr2line says: the function everything was inlined into, and the innermost line."""
-    command, lines = [GO_TOOL, "tool", "addr2line", str(path)], "".join(f"{one:#x}\n" for one in wanted)
+    command, lines = [GO_TOOL, "tool", "addr2line", str(path)], "".join(f"{each:#x}\n" for each in wanted)
     said = subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
-    places = ["??:?" if place == ":-1" else place for place in said[1::2]]  # code that its line table does not cover
-    return {one: [pair] for one, pair in zip(wanted, zip(said[::2], places, strict=True), strict=True)}
+    places = [
+        "??:?" if location == ":-1" else location for location in said[1::2]
+    ]  # code that its line table does not cover
+    return {each: [pair] for each, pair in zip(wanted, zip(said[::2], places, strict=True), strict=True)}
 
 
 def place_of(frame: Frame) -> str:
@@ -140,27 +142,27 @@ def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, langu
     app = tmp_path / "app"
     with Binaries(Locator(dirs=[])) as binaries:
         name(profile, binaries, overwrite=True, demangle=True)
-    index = next(at for at, one in enumerate(profile.mappings) if one.path == str(app))
+    index = next(number for number, each in enumerate(profile.mappings) if each.path == str(app))
     # a frame below a signal handler is at its function's start: the byte before is not code, and perf's name stays
-    members = [at for at, one in enumerate(profile.mapping) if one == index and at in profile.changed]
+    members = [number for number, each in enumerate(profile.mapping) if each == index and number in profile.changed]
     assert members
     with ElfFile.open(app) as elf:
         where = vaddrs(elf.segments, profile.mappings[index], profile.address[:])
-    chains = (go_witness if language == "Go" else witness)(app, [where[at] for at in members])
-    for at in members:
-        ours = [(frame.function, place_of(frame)) for frame in profile.frames[at]]
+    chains = (go_witness if language == "Go" else witness)(app, [where[number] for number in members])
+    for number in members:
+        ours = [(frame.function, place_of(frame)) for frame in profile.frames[number]]
         if language == "Go":
-            ours = [(profile.frames[at][-1].function, place_of(profile.frames[at][0]))]
-        theirs = [(text, Path(place).name) for text, place in chains[where[at]] if text != "??"]
-        assert [place for _, place in ours] == [place for _, place in theirs], hex(where[at])
+            ours = [(profile.frames[number][-1].function, place_of(profile.frames[number][0]))]
+        theirs = [(text, Path(location).name) for text, location in chains[where[number]] if text != "??"]
+        assert [location for _, location in ours] == [location for _, location in theirs], hex(where[number])
         if language in ("C++", "Go"):
-            assert [text for text, _ in ours] == [text for text, _ in theirs], hex(where[at])
+            assert [text for text, _ in ours] == [text for text, _ in theirs], hex(where[number])
     hot = folded.write(profile)
     assert BUILDS[language][3] in hot
     assert re.search(r"count[^;\n]*;[^;\n]*mix", hot), hot[:2000]
     again = pprof.read(pprof.write(profile))
-    assert [[frame[:4] for frame in one] for one in again.frames] == [
-        [frame[:4] for frame in one] for one in profile.frames
+    assert [[frame[:4] for frame in each] for each in again.frames] == [
+        [frame[:4] for frame in each] for each in profile.frames
     ]
 
 
@@ -183,8 +185,8 @@ def nameless(text: str, file: str) -> str:
 
 def names_in(profile: ProfileData, path: str) -> list[str]:
     """The function of each location in files whose path has this in it, "" for none."""
-    members = [at for at in range(len(profile.address)) if path in (profile.mapping_of(at) or Mapping()).path]
-    return [profile.frames[at][-1].function if profile.frames[at] else "" for at in members]
+    members = [index for index in range(len(profile.address)) if path in (profile.mapping_of(index) or Mapping()).path]
+    return [profile.frames[index][-1].function if profile.frames[index] else "" for index in members]
 
 
 SCRIPT = """
@@ -210,23 +212,23 @@ def test_generated_code_of_node_gets_the_names_perf_gives_it(tmp_path: Path, how
         (told,) = set(re.findall(r"\((/tmp/perf-\d+\.map)\)", text))
         shutil.move(told, tmp_path / "moved.map")
         file, lists = "/tmp/perf-.*", SymbolLists([tmp_path / "moved.map"])
-    known, profile = perf.read(text), perf.read(nameless(text, file))
+    expected, profile = perf.read(text), perf.read(nameless(text, file))
     with Binaries(symbol_lists=lists) as binaries:
         name(profile, binaries)
     part = "jitted-" if how == "jitdump" else "/tmp/perf-"
-    assert any("inner" in one for one in names_in(profile, part))
-    assert set(names_in(profile, part)) == set(names_in(known, part))
+    assert any("inner" in each for each in names_in(profile, part))
+    assert set(names_in(profile, part)) == set(names_in(expected, part))
 
 
 def test_the_running_kernels_frames_get_the_names_perf_gives_them(tmp_path: Path) -> None:
     text = script_of(tmp_path, "-e", "cpu-clock", "find", "/usr/lib", "-name", "none")
     if not re.search(r"[0-9a-f]+ \w+\+0x[0-9a-f]+ \(\[kernel", text):
         pytest.skip("perf may not see the kernel here")
-    known, profile = perf.read(text), perf.read(nameless(text, r"\[kernel.*"))
+    expected, profile = perf.read(text), perf.read(nameless(text, r"\[kernel.*"))
     with Binaries() as binaries:
         reports = name(profile, binaries)
-    ours, theirs = names_in(profile, "[kernel"), names_in(known, "[kernel")
+    ours, theirs = names_in(profile, "[kernel"), names_in(expected, "[kernel")
     assert "" not in ours
-    assert {source for one in reports for source in one.sources} >= {"kallsyms"}
+    assert {source for each in reports for source in each.sources} >= {"kallsyms"}
     same = len(set(ours) & set(theirs))  # of several names at one address each tool takes another
     assert same > 0.9 * len(set(theirs))

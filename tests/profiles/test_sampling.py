@@ -55,16 +55,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def total(profile: profiles.Profile, function: str, type: int = 1) -> int:
     """Return the sum of a value over all samples with a function."""
     return sum(
-        profile.samples.values[type][at]
-        for at in range(len(profile.samples))
-        if function in profiles.Sample(profile, at).functions
+        profile.samples.values[type][index]
+        for index in range(len(profile.samples))
+        if function in profiles.Sample(profile, index).functions
     )
 
 
 def have_their_share(profile: profiles.Profile) -> bool:
     """Whether a function that does three times as much as another one has about three times its time."""
-    whole = total(profile, "main")
-    return 0.5 < total(profile, "often") / whole < 0.95 and 0.05 < total(profile, "seldom") / whole < 0.5
+    full = total(profile, "main")
+    return 0.5 < total(profile, "often") / full < 0.95 and 0.05 < total(profile, "seldom") / full < 0.5
 
 
 def test_functions_have_their_share_of_the_time(program: Path) -> None:
@@ -75,21 +75,21 @@ def test_functions_have_their_share_of_the_time(program: Path) -> None:
             if have_their_share(profile):
                 break
     assert have_their_share(profile)
-    assert [one.type for one in profile.sample_types] == ["samples", "wall", "cpu"]
+    assert [each.type for each in profile.sample_types] == ["samples", "wall", "cpu"]
     assert 1.4e9 < profile.duration_ns < 60e9
-    whole = total(profile, "main")
-    assert total(profile, "often") + total(profile, "seldom") >= 0.9 * whole
-    assert total(profile, "nap") == pytest.approx(whole, rel=0.05)  # it sleeps, and is there
+    full = total(profile, "main")
+    assert total(profile, "often") + total(profile, "seldom") >= 0.9 * full
+    assert total(profile, "nap") == pytest.approx(full, rel=0.05)  # it sleeps, and is there
     assert total(profile, "nap", 2) < total(profile, "main", 2)
-    assert whole == pytest.approx(profile.duration_ns, rel=0.05)
+    assert full == pytest.approx(profile.duration_ns, rel=0.05)
     timeline = profile.samples.timeline
     assert timeline is not None
     assert len(timeline) == sum(profile.samples.values[0])
     assert list(timeline.time) == sorted(timeline.time)
-    samples = [profiles.Sample(profile, at) for at in range(len(profile.samples))]
-    assert {one.labels["pid"] for one in samples} == {pid}
-    assert {one.labels["comm"] for one in samples} == {"program"}
-    assert len({one.labels["tid"] for one in samples}) == 2
+    samples = [profiles.Sample(profile, index) for index in range(len(profile.samples))]
+    assert {each.labels["pid"] for each in samples} == {pid}
+    assert {each.labels["comm"] for each in samples} == {"program"}
+    assert len({each.labels["tid"] for each in samples}) == 2
 
 
 @pytest.mark.parametrize("name", ["p.pb.gz", "p.folded", "p.otlp", "p.speedscope.json", "p.firefox.json"])

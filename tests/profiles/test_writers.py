@@ -30,7 +30,7 @@ def test_folded_stacks_round_trip_with_any_name() -> None:
     assert (again.format, sorted(again.samples.values[0])) == ("folded", [3, 4])
 
 
-@pytest.mark.parametrize("format", [one for one in (*written.WRITTEN, written.PAGE) if one != "arrow"])
+@pytest.mark.parametrize("format", [each for each in (*written.WRITTEN, written.PAGE) if each != "arrow"])
 def test_every_format_can_store_a_lone_surrogate(format: str) -> None:
     text = json.dumps(
         {
@@ -48,10 +48,10 @@ def test_every_format_can_store_a_lone_surrogate(format: str) -> None:
 
 def test_folded_stacks_format_each_location_once(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = ProfileData([SampleType("samples", "count")])
-    locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{at}"),)) for at in range(3)]
-    for at in range(300):
-        labels = (Label("comm", "app"),) if at % 2 else ()
-        profile.samples.add([locations[at % 3], locations[0]] if at % 5 else [], [1], labels)
+    locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{index}"),)) for index in range(3)]
+    for index in range(300):
+        labels = (Label("comm", "app"),) if index % 2 else ()
+        profile.samples.add([locations[index % 3], locations[0]] if index % 5 else [], [1], labels)
     asked: list[int] = []
     frames = ProfileStacks.frames
 
@@ -61,7 +61,9 @@ def test_folded_stacks_format_each_location_once(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ProfileStacks, "frames", noted)
     text = folded.write(profile)
-    assert text == "[unknown] 30\napp 30\n" + "".join(f"{at}f0;f{one} 40\n" for at in ("app;", "") for one in range(3))
+    assert text == "[unknown] 30\napp 30\n" + "".join(
+        f"{index}f0;f{each} 40\n" for index in ("app;", "") for each in range(3)
+    )
     assert sorted(asked) == locations
 
 
@@ -87,10 +89,10 @@ def test_a_line_without_a_value_is_counted_unless_most_lines_are_invalid() -> No
 
 def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
     document = json.loads(speedscope.write(made(), "title"))
-    assert [one["unit"] for one in document["profiles"]] == ["none", "nanoseconds"]
+    assert [each["unit"] for each in document["profiles"]] == ["none", "nanoseconds"]
     assert document["activeProfileIndex"] == 1
     cpu = document["profiles"][1]
-    names = [[document["shared"]["frames"][at]["name"] for at in row] for row in cpu["samples"]]
+    names = [[document["shared"]["frames"][offset]["name"] for offset in row] for row in cpu["samples"]]
     assert names == [["main", "work", "inner<1;2>"], ["main", "libz.so.1+0x1f20"]]
     assert cpu["weights"] == [90, 10]
     assert cpu["endValue"] == 100
@@ -99,12 +101,13 @@ def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
 def test_speedscope_has_one_frame_for_all_lines_of_a_function() -> None:
     profile = ProfileData([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
     places = [
-        profile.location(0, at, (Frame("main", "/src/a.c", line, start_line=20),)) for at, line in ((1, 22), (2, 25))
+        profile.location(0, offset, (Frame("main", "/src/a.c", line, start_line=20),))
+        for offset, line in ((1, 22), (2, 25))
     ]
     elsewhere = profile.location(1, 1, (Frame("main", "/src/a.c", 22),))
     leaf = profile.location(0, 9, (Frame("leaf", "/src/a.c", 3),))
-    for place in (*places, elsewhere):
-        profile.samples.add([leaf, place], [1])
+    for location in (*places, elsewhere):
+        profile.samples.add([leaf, location], [1])
     document = json.loads(speedscope.write(profile))
     assert document["shared"]["frames"] == [
         {"name": "main", "file": "/src/a.c", "line": 20},

@@ -34,12 +34,12 @@ def test_a_function_without_calls_and_one_whose_calls_are_in_its_file_stay_whole
 
 
 def test_a_function_called_from_lines_of_another_file_is_cut_around_the_call_and_keeps_its_lines() -> None:
-    found = filed(
+    result = filed(
         R(0, 12, 0, "f", "f.c", ((0, 1), (2, 5))),
         R(4, 4, 1, "g", "g.h", ((0, 1),), "table.def", 9),
         R(5, 1, 2, "k", "k.h", ((0, 7),), "g.h", 2),
     )
-    assert found == [
+    assert result == [
         R(0, 4, 0, "f", "f.c", ((0, 1), (2, 5))),
         R(4, 4, 0, "f", "table.def"),
         R(4, 4, 1, "g", "g.h", ((0, 1),), "table.def", 9),
@@ -49,23 +49,23 @@ def test_a_function_called_from_lines_of_another_file_is_cut_around_the_call_and
 
 
 def test_calls_from_two_files_side_by_side_are_two_pieces() -> None:
-    found = filed(
+    result = filed(
         R(0, 8, 0, "f"),
         R(0, 4, 1, "g", "g.h", (), "a.c", 1),
         R(4, 4, 1, "g", "g.h", (), "b.c", 1),
     )
-    assert [(r.vaddr, r.length, r.depth, r.file) for r in found] == [
+    assert [(r.vaddr, r.length, r.depth, r.file) for r in result] == [
         (0, 4, 0, "a.c"), (0, 4, 1, "g.h"), (4, 4, 0, "b.c"), (4, 4, 1, "g.h"),
     ]  # fmt: skip
 
 
 def test_an_inlined_call_that_is_cut_keeps_its_call_site_in_every_piece() -> None:
-    found = filed(
+    result = filed(
         R(0, 12, 0, "f", "f.c", ((0, 1),)),
         R(2, 8, 1, "g", "g.h", ((0, 4),), "f.c", 2),
         R(4, 2, 2, "k", "k.h", (), "table.def", 3),
     )
-    pieces = [(r.vaddr, r.length, r.file, r.lines, r.call_file, r.call_line) for r in found if r.function == "g"]
+    pieces = [(r.vaddr, r.length, r.file, r.lines, r.call_file, r.call_line) for r in result if r.function == "g"]
     assert pieces == [
         (2, 2, "g.h", ((0, 4),), "f.c", 2), (4, 2, "table.def", (), "f.c", 2), (6, 4, "g.h", ((0, 4),), "f.c", 2),
     ]  # fmt: skip
@@ -91,7 +91,8 @@ def test_answers_stay_and_every_range_has_the_file_of_its_frame(
     """Scopes as wild as they come, overlaid and merged: a chain's files are those of its ranges."""
     names = Names()
     made = [
-        S(vaddr, vaddr + size, depth, f"f{at}", file, line) for at, (vaddr, size, depth, file, line) in enumerate(found)
+        S(vaddr, vaddr + size, depth, f"f{index}", file, line)
+        for index, (vaddr, size, depth, file, line) in enumerate(found)
     ]
     made[0] = made[0]._replace(depth=0)
     out = Ranges(names.space)

@@ -60,8 +60,8 @@ def test_held_tables_merge_into_the_answers_of_the_whole_ones(
 ) -> None:
     def tables() -> list[Ranges]:
         names, made = Names(), []
-        for found, lines in units:
-            nested = [S(at, at + size, depth, name, "c.c", at) for at, size, depth, name in found]
+        for result, lines in units:
+            nested = [S(offset, offset + size, depth, name, "c.c", offset) for offset, size, depth, name in result]
             out = Ranges(names.space)
             overlay_lines(scopes(names, nested), rows(names, sorted(lines, key=lambda row: row[0])), out, Source.DWARF)
             made.append(out)
@@ -69,9 +69,9 @@ def test_held_tables_merge_into_the_answers_of_the_whole_ones(
         return made
 
     vaddrs = ascending(asked)
-    whole = listed(merge(tables()))
-    part = listed(merge([holding(one, vaddrs) for one in tables()]))
+    full = listed(merge(tables()))
+    part = listed(merge([holding(each, vaddrs) for each in tables()]))
     for vaddr in asked:
-        assert answer(part, vaddr) == answer(whole, vaddr)
-    for one in (holding(one, vaddrs) for one in tables()):
-        assert all(any(r.vaddr <= vaddr < r.vaddr + r.length for vaddr in asked) for r in listed(one))
+        assert answer(part, vaddr) == answer(full, vaddr)
+    for each in (holding(each, vaddrs) for each in tables()):
+        assert all(any(r.vaddr <= vaddr < r.vaddr + r.length for vaddr in asked) for r in listed(each))

@@ -34,13 +34,13 @@ def test_a_table_in_order_stays_as_it_is() -> None:
 
 
 def test_trees_are_put_into_order() -> None:
-    found = merged([R(10, 5, 0, "h"), R(12, 1, 1, "i"), R(0, 10, 0, "f"), R(4, 2, 1, "g")])
-    assert [r.function for r in found] == ["f", "g", "h", "i"]
+    result = merged([R(10, 5, 0, "h"), R(12, 1, 1, "i"), R(0, 10, 0, "f"), R(4, 2, 1, "g")])
+    assert [r.function for r in result] == ["f", "g", "h", "i"]
 
 
 def test_a_function_inside_another_splits_it_with_its_lines() -> None:
-    found = merged([R(0, 30, 0, "f", "a.c", ((0, 1), (8, 2), (12, 3), (22, 4))), R(10, 10, 0, "g", "b.c", ((0, 7),))])
-    assert found == [
+    result = merged([R(0, 30, 0, "f", "a.c", ((0, 1), (8, 2), (12, 3), (22, 4))), R(10, 10, 0, "g", "b.c", ((0, 7),))])
+    assert result == [
         R(0, 10, 0, "f", "a.c", ((0, 1), (8, 2))),
         R(10, 10, 0, "g", "b.c", ((0, 7),)),
         R(20, 10, 0, "f", "a.c", ((0, 3), (2, 4))),
@@ -58,13 +58,13 @@ def test_sizes_of_zero_are_dropped() -> None:
 
 
 def test_a_better_table_covers_a_lower_one_and_leaves_it_the_rest() -> None:
-    found = merged([R(10, 10, 0, "f", "a.c", source=1)], [R(0, 40, 0, "sym", source=3)])
-    assert found == [R(0, 10, 0, "sym", source=3), R(10, 10, 0, "f", "a.c", source=1), R(20, 20, 0, "sym", source=3)]
+    result = merged([R(10, 10, 0, "f", "a.c", source=1)], [R(0, 40, 0, "sym", source=3)])
+    assert result == [R(0, 10, 0, "sym", source=3), R(10, 10, 0, "f", "a.c", source=1), R(20, 20, 0, "sym", source=3)]
 
 
 def test_lines_without_a_function_take_the_symbol_beneath_and_keep_their_lines() -> None:
-    found = merged([R(0, 8, 0, "", "a.s", ((0, 1), (4, 2)))], [R(2, 4, 0, "sym", source=3)])
-    assert found == [
+    result = merged([R(0, 8, 0, "", "a.s", ((0, 1), (4, 2)))], [R(2, 4, 0, "sym", source=3)])
+    assert result == [
         R(0, 2, 0, "", "a.s", ((0, 1),)),
         R(2, 4, 0, "sym", "a.s", ((0, 1), (2, 2)), source=3),
         R(6, 2, 0, "", "a.s", ((0, 2),)),
@@ -86,13 +86,13 @@ UNIT = st.lists(
 
 
 def overlaid(names: Names, raw: list[tuple[int, int, int, str]], out: Ranges, tag: str) -> None:
-    found: list[S] = []
+    result: list[S] = []
     depth = -1
-    for place, (vaddr, size, wanted, name) in enumerate(raw):
+    for location, (vaddr, size, wanted, name) in enumerate(raw):
         depth = min(wanted, depth + 1)
-        found.append(S(vaddr, vaddr + size, depth, name and f"{tag}{place}", f"{tag}c", place))
+        result.append(S(vaddr, vaddr + size, depth, name and f"{tag}{location}", f"{tag}c", location))
     lines = [(vaddr, tag, vaddr + 1) for vaddr in range(0, 60, 3)] if tag < "b" else []
-    overlay_lines(scopes(names, found), rows(names, [*lines, (60, None, 0)]), out, Source.DWARF)
+    overlay_lines(scopes(names, result), rows(names, [*lines, (60, None, 0)]), out, Source.DWARF)
 
 
 @given(st.lists(st.lists(UNIT, max_size=3), max_size=3))
@@ -108,9 +108,9 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
         made.append(out)
     names.done()
     trees: list[list[list[R]]] = []
-    for one in made:
+    for each in made:
         trees.append([])
-        for r in listed(one):
+        for r in listed(each):
             if r.depth == 0:
                 trees[-1].append([])
             trees[-1][-1].append(r)
@@ -133,8 +133,8 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
 
 
 def test_a_table_that_is_given_twice_is_refused() -> None:
-    one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
-    for tables in ([one, one], [table(Names(), [R(0, 8, 0, "g")]), one, one]):
+    item = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
+    for tables in ([item, item], [table(Names(), [R(0, 8, 0, "g")]), item, item]):
         with pytest.raises(ValueError, match="a table is given twice"):
             merge(tables)
 
@@ -191,11 +191,11 @@ def test_a_range_of_many_lines_in_many_pieces_costs_no_more_than_its_lines_and_p
 
 
 def test_a_chain_that_is_repeated_too_often_is_whole_or_its_root_alone() -> None:
-    holes = [R(2 * at + 1, 1, 0, "hole") for at in range(1_500)]
+    holes = [R(2 * index + 1, 1, 0, "hole") for index in range(1_500)]
     chains: dict[int, list[str]] = {}
-    for found in merged(holes, [R(0, 4_000, depth, f"d{depth}") for depth in range(100)]):
-        chains.setdefault(found.vaddr, []).append(found.function)
-    whole = [f"d{depth}" for depth in range(100)]
-    assert all(chain in (["hole"], ["d0"], whole) for chain in chains.values())
-    assert whole in chains.values()
+    for result in merged(holes, [R(0, 4_000, depth, f"d{depth}") for depth in range(100)]):
+        chains.setdefault(result.vaddr, []).append(result.function)
+    full = [f"d{depth}" for depth in range(100)]
+    assert all(chain in (["hole"], ["d0"], full) for chain in chains.values())
+    assert full in chains.values()
     assert ["d0"] in chains.values()

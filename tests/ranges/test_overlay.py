@@ -33,19 +33,19 @@ def test_a_function_takes_the_rows_inside_it() -> None:
 
 
 def test_a_row_inside_an_inlined_call_belongs_to_the_call_and_does_not_cut_the_caller() -> None:
-    found = overlaid(
+    result = overlaid(
         [S(0x10, 0x20, 0, "f"), S(0x14, 0x18, 1, "g", "a.c", 7)],
         [(0x10, "a.c", 6), (0x14, "g.h", 2), (0x18, "a.c", 8), (0x20, None, 0)],
     )
-    assert found == [
+    assert result == [
         R(0x10, 0x10, 0, "f", "a.c", ((0, 6), (8, 8))),
         R(0x14, 4, 1, "g", "g.h", ((0, 2),), "a.c", 7),
     ]
 
 
 def test_a_range_is_cut_where_its_own_file_changes() -> None:
-    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "b.h", 2), (8, "a.c", 3), (12, None, 0)])
-    assert [(r.vaddr, r.length, r.file, r.lines) for r in found] == [
+    result = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "b.h", 2), (8, "a.c", 3), (12, None, 0)])
+    assert [(r.vaddr, r.length, r.file, r.lines) for r in result] == [
         (0, 4, "a.c", ((0, 1),)),
         (4, 4, "b.h", ((0, 2),)),
         (8, 4, "a.c", ((0, 3),)),
@@ -53,46 +53,46 @@ def test_a_range_is_cut_where_its_own_file_changes() -> None:
 
 
 def test_a_change_of_file_after_a_call_cuts_at_the_end_of_the_call() -> None:
-    found = overlaid(
+    result = overlaid(
         [S(0, 12, 0, "f"), S(4, 8, 1, "g", "a.c", 1)], [(0, "a.c", 1), (4, "g.h", 2), (8, "b.c", 3), (12, None, 0)]
     )
-    assert [(r.vaddr, r.length, r.depth) for r in found] == [(0, 8, 0), (4, 4, 1), (8, 4, 0)]
+    assert [(r.vaddr, r.length, r.depth) for r in result] == [(0, 8, 0), (4, 4, 1), (8, 4, 0)]
 
 
 def test_rows_outside_every_scope_are_ranges_without_a_name() -> None:
-    found = overlaid([], [(0, "a.s", 1), (2, "a.s", 2), (4, None, 0), (8, "b.s", 1), (9, None, 0)])
-    assert found == [R(0, 4, 0, "", "a.s", ((0, 1), (2, 2))), R(8, 1, 0, "", "b.s", ((0, 1),))]
+    result = overlaid([], [(0, "a.s", 1), (2, "a.s", 2), (4, None, 0), (8, "b.s", 1), (9, None, 0)])
+    assert result == [R(0, 4, 0, "", "a.s", ((0, 1), (2, 2))), R(8, 1, 0, "", "b.s", ((0, 1),))]
 
 
 def test_a_stretch_without_rows_has_no_file() -> None:
-    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, None, 0), (8, "a.c", 3), (12, None, 0)])
-    assert [(r.vaddr, r.file) for r in found] == [(0, "a.c"), (4, ""), (8, "a.c")]
+    result = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, None, 0), (8, "a.c", 3), (12, None, 0)])
+    assert [(r.vaddr, r.file) for r in result] == [(0, "a.c"), (4, ""), (8, "a.c")]
 
 
 def test_line_0_keeps_the_file() -> None:
-    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "a.c", 0), (8, "a.c", 3), (12, None, 0)])
-    assert found == [R(0, 12, 0, "f", "a.c", ((0, 1), (4, 0), (8, 3)))]
+    result = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "a.c", 0), (8, "a.c", 3), (12, None, 0)])
+    assert result == [R(0, 12, 0, "f", "a.c", ((0, 1), (4, 0), (8, 3)))]
 
 
 def test_a_later_function_wins_where_two_overlap() -> None:
-    found = overlaid([S(0, 12, 0, "f"), S(4, 8, 0, "g")], [])
-    assert [(r.vaddr, r.length, r.function) for r in found] == [(0, 4, "f"), (4, 4, "g"), (8, 4, "f")]
+    result = overlaid([S(0, 12, 0, "f"), S(4, 8, 0, "g")], [])
+    assert [(r.vaddr, r.length, r.function) for r in result] == [(0, 4, "f"), (4, 4, "g"), (8, 4, "f")]
 
 
 def test_an_entry_far_from_the_start_of_its_range_cuts_it() -> None:
-    found = overlaid([S(0, 0x30000, 0, "f")], [(0, "a.c", 1), (0x20000, "a.c", 2), (0x20004, "a.c", 3)])
-    assert [(r.vaddr, r.length, r.lines) for r in found] == [
+    result = overlaid([S(0, 0x30000, 0, "f")], [(0, "a.c", 1), (0x20000, "a.c", 2), (0x20004, "a.c", 3)])
+    assert [(r.vaddr, r.length, r.lines) for r in result] == [
         (0, 0x20000, ((0, 1),)),
         (0x20000, 0x10000, ((0, 2), (4, 3))),
     ]
 
 
 def test_parts_of_one_inlined_call_that_touch_are_one_range() -> None:
-    found = overlaid(
+    result = overlaid(
         [S(0, 20, 0, "f"), S(4, 8, 1, "g", "a.c", 1), S(8, 12, 1, "g", "a.c", 1), S(12, 16, 1, "g", "a.c", 2)],
         [(0, "a.c", 1), (4, "g.h", 2), (8, "g.h", 2), (10, "g.h", 5), (12, "g.h", 5), (16, "a.c", 1), (20, None, 0)],
     )
-    assert found == [
+    assert result == [
         R(0, 20, 0, "f", "a.c", ((0, 1),)),
         R(4, 8, 1, "g", "g.h", ((0, 2), (6, 5)), "a.c", 1),
         R(12, 4, 1, "g", "g.h", ((0, 5),), "a.c", 2),
@@ -112,26 +112,26 @@ ROWS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["a", "b", None]),
 def test_every_address_gets_the_last_scope_that_covers_it_and_the_row_that_holds_there(
     raw: list[tuple[int, int, int]], lines: list[tuple[int, str | None, int]], apart: bool
 ) -> None:
-    found: list[S] = []
+    result: list[S] = []
     chains: list[list[int]] = []
-    for place, (vaddr, size, depth) in enumerate(raw):
+    for location, (vaddr, size, depth) in enumerate(raw):
         depth = min(depth, len(chains[-1]) if chains else 0)
-        chains.append([*(chains[-1][:depth] if chains else []), place])
-        name = f"f{place}" if apart else "f"
-        found.append(S(vaddr, vaddr + size, depth, name, name, place if apart else 7))
+        chains.append([*(chains[-1][:depth] if chains else []), location])
+        name = f"f{location}" if apart else "f"
+        result.append(S(vaddr, vaddr + size, depth, name, name, location if apart else 7))
     lines = sorted(lines, key=lambda row: row[0])
     lines = [row if row[1] is not None else (row[0], None, 0) for row in lines]
     lines.append((70, None, 0))
-    got = overlaid(found, lines)
+    got = overlaid(result, lines)
     assert got == sorted(got, key=lambda r: (r.vaddr, r.depth))
     for address in range(70):
         row = next((row for row in reversed(lines) if row[0] <= address), (0, None, 0))
         file, line = row[1] or "", row[2]
-        owner = next((i for i in range(len(found) - 1, -1, -1) if found[i].vaddr <= address < found[i].end), None)
+        owner = next((i for i in range(len(result) - 1, -1, -1) if result[i].vaddr <= address < result[i].end), None)
         if owner is None:
             want = [("", file, line)] if file else []
         else:
-            chain = [found[i] for i in chains[owner]][::-1]
+            chain = [result[i] for i in chains[owner]][::-1]
             want = [(chain[0].function, file, line)]
             want += [(s.function, inner.call_file, inner.call_line) for inner, s in pairwise(chain)]
         assert answer(got, address) == want
@@ -158,11 +158,11 @@ def test_what_begins_at_the_last_address_takes_nothing_from_the_next_group(
     scopes_before: list[S], rows_before: list[tuple[int, str | None, int]]
 ) -> None:
     names = Names()
-    found = scopes(names, [*scopes_before, S(0x30, 0x40, 0, "f")])
+    result = scopes(names, [*scopes_before, S(0x30, 0x40, 0, "f")])
     lines = rows(names, [*rows_before, (0x30, "f.c", 7), (0x40, None, 0)])
     out = Ranges(names.space)
-    ends = array("I", [len(scopes_before), len(found)])
-    overlay_groups(found, ends, lines, array("I", [len(rows_before), len(lines)]), out, Source.DWARF)
+    ends = array("I", [len(scopes_before), len(result)])
+    overlay_groups(result, ends, lines, array("I", [len(rows_before), len(lines)]), out, Source.DWARF)
     names.done()
     assert listed(out) == [
         R(0x10, 0x10, 0, "e", "e.c", ((0, 1),)),
@@ -172,21 +172,21 @@ def test_what_begins_at_the_last_address_takes_nothing_from_the_next_group(
 
 def test_neighbours_that_were_joined_stay_so() -> None:
     names = Names()
-    found = scopes(
+    result = scopes(
         names, [S(0, 12, 0, "f"), S(2, 4, 1, "g", "a.c", 7), S(4, 6, 1, "g", "a.c", 7), S(8, 9, 1, "h", "a.c", 8)]
     )
     lines = rows(names, [(0, "a.c", 1), (12, None, 0)])
     sweep = Sweep()
-    sweep.run(found, array("I", range(4)), lines, array("I", [4]), array("I", [2]))
-    assert sweep.join(found) == sweep.join(found)
+    sweep.run(result, array("I", range(4)), lines, array("I", [4]), array("I", [2]))
+    assert sweep.join(result) == sweep.join(result)
 
 
 def test_locations_of_fewer_columns_than_lines_or_for_fewer_rows_are_refused() -> None:
-    whole = Locations(array("I", [0, 5]), array("I", [0, 6]), array("I", [0, 7]))
+    full = Locations(array("I", [0, 5]), array("I", [0, 6]), array("I", [0, 7]))
     cut = Locations(array("I", [0, 5]), array("I", [0]), array("I", [0, 7]))
     numbers, column, discriminator = array("I", [1, 9]), zeros("I", 2), zeros("I", 2)
-    for start, locations, into in ((0, cut, column), (-1, whole, column), (0, whole, zeros("I", 1))):
+    for start, locations, into in ((0, cut, column), (-1, full, column), (0, full, zeros("I", 1))):
         with pytest.raises(ValueError, match="columns do not match"):
             locate(numbers, start, locations, into, discriminator)
-    locate(numbers, 0, whole, column, discriminator)
+    locate(numbers, 0, full, column, discriminator)
     assert [*map(list, (numbers, column, discriminator))] == [[5, 0], [6, 0], [7, 0]]

@@ -144,7 +144,7 @@ def test_a_store_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_a_token_is_made_with_its_line(tmp_path: Path) -> None:
     done = whence("serve", "--make-token", "read,upload")
     assert done.returncode == 0
-    token, line = (one.split(":", 1)[1].strip() for one in done.stdout.splitlines())
+    token, line = (each.split(":", 1)[1].strip() for each in done.stdout.splitlines())
     assert token not in line
     assert "read,upload" in line
     assert whence("serve", "--make-token", "everything").returncode == 2

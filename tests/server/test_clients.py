@@ -48,7 +48,7 @@ def stripped(files: Files, tmp_path: Path) -> Path:
 
 def output(*words: str | Path, told: dict[str, str], check: bool = True) -> str:
     done = subprocess.run(
-        [str(one) for one in words], env=told, capture_output=True, text=True, timeout=SECONDS, check=False
+        [str(each) for each in words], env=told, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 0 or not check, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout + ("" if check else done.stderr)
@@ -61,8 +61,8 @@ def test_debuginfod_find_gets_every_kind(told: dict[str, str], files: Files, sou
         (["executable", files.build_id], files.stripped.read_bytes()),
         (["source", files.build_id, source], Path(source).read_bytes()),
     ):
-        found = output("debuginfod-find", *words, told=told).strip()
-        assert Path(found).read_bytes() == content
+        result = output("debuginfod-find", *words, told=told).strip()
+        assert Path(result).read_bytes() == content
     assert output("debuginfod-find", "debuginfo", "ab" * 20, told=told, check=False)
 
 
@@ -110,11 +110,11 @@ def url_speaks_small_letters(url: str) -> bool:
 
 def test_llvm_debuginfod_find_gets_the_files(told: dict[str, str], files: Files) -> None:
     finder = next(
-        (f"llvm-debuginfod-find{one}" for one in ("", "-19") if shutil.which(f"llvm-debuginfod-find{one}")), ""
+        (f"llvm-debuginfod-find{each}" for each in ("", "-19") if shutil.which(f"llvm-debuginfod-find{each}")), ""
     )
     needs(finder or "llvm-debuginfod-find")
-    found = output(finder, "--debuginfo", files.build_id, told=told).strip()
-    assert Path(found).read_bytes() == files.debug.read_bytes()
+    result = output(finder, "--debuginfo", files.build_id, told=told).strip()
+    assert Path(result).read_bytes() == files.debug.read_bytes()
 
 
 def test_valgrind_names_the_frames_of_a_stripped_program(url: str, told: dict[str, str], tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_valgrind_names_the_frames_of_a_stripped_program(url: str, told: dict[st
         "#include <stdlib.h>\nint read_behind(int *p) { return p[4]; }\n"
         "int main(void) { int *p = malloc(16); int r = read_behind(p); free(p); return r & 0; }\n"
     )
-    whole, bare = tmp_path / "whole", tmp_path / "bad"
-    subprocess.run(["gcc", "-g", "-O0", "-Wl,--build-id", code, "-o", whole], check=True)
-    subprocess.run(["objcopy", "--strip-all", whole, bare], check=True)
-    put(url, whole)
+    full, bare = tmp_path / "whole", tmp_path / "bad"
+    subprocess.run(["gcc", "-g", "-O0", "-Wl,--build-id", code, "-o", full], check=True)
+    subprocess.run(["objcopy", "--strip-all", full, bare], check=True)
+    put(url, full)
     said = output("valgrind", bare, told=told, check=False)
     if "unrecognised instruction" in said or "Fatal error at startup" in said:
         pytest.skip(f"valgrind does not run here: {said[-300:]}")
@@ -223,10 +223,10 @@ def test_eu_stack_names_the_frames_of_a_stripped_program(url: str, told: dict[st
         '__attribute__((noinline)) int waits_here(int n) { write(1, "!", 1); pause(); return n; }\n'
         "int main(int n, char **v) { return waits_here(n) + 1; }\n"
     )
-    whole, bare = tmp_path / "whole", tmp_path / "waits"
-    subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", code, "-o", whole], check=True)
-    subprocess.run(["objcopy", "--strip-all", whole, bare], check=True)
-    put(url, whole)
+    full, bare = tmp_path / "whole", tmp_path / "waits"
+    subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", code, "-o", full], check=True)
+    subprocess.run(["objcopy", "--strip-all", full, bare], check=True)
+    put(url, full)
     with subprocess.Popen([bare], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

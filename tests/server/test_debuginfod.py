@@ -54,12 +54,12 @@ def test_head_has_the_headers_of_get_and_no_body(client: TestClient, files: File
 def test_a_range_is_answered_206_with_content_range(
     client: TestClient, files: Files, what: str, asked: str, start: int, end: int | None
 ) -> None:
-    whole = client.get(f"/buildid/{files.build_id}/{what}").content
+    full = client.get(f"/buildid/{files.build_id}/{what}").content
     answer = client.get(f"/buildid/{files.build_id}/{what}", headers={"Range": asked})
     assert answer.status_code == 206
-    assert answer.content == whole[start:end]
-    first = start % len(whole)
-    assert answer.headers["content-range"] == f"bytes {first}-{first + len(answer.content) - 1}/{len(whole)}"
+    assert answer.content == full[start:end]
+    first = start % len(full)
+    assert answer.headers["content-range"] == f"bytes {first}-{first + len(answer.content) - 1}/{len(full)}"
 
 
 @pytest.mark.parametrize("asked", ["bytes=9-1", "bytes=0-1,4-5", "lines=1-2", "bytes=", "bytes=-", "bytes=a-b"])
@@ -110,10 +110,10 @@ def test_a_section_may_have_any_name(files: Files, tmp_path: Path) -> None:
     (tmp_path / "content").write_bytes(b"odd content")
     name = ".p+r%o$g"
     subprocess.run(["objcopy", "--add-section", f"{name}={tmp_path / 'content'}", files.whole, odd], check=True)
-    place = tmp_path / "store"
-    with Store(place) as store:
+    location = tmp_path / "store"
+    with Store(location) as store:
         store.add(odd)
-    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+    with TestClient(make_app(ServerSettings(store=str(location)))) as client:
         assert client.get(f"/buildid/{files.build_id}/section/{quote(name)}").content == b"odd content"
 
 
@@ -197,20 +197,20 @@ def test_metadata_finds_by_name_pattern_and_id(client: TestClient, files: Files)
     for key, value in (("file", name), ("glob", name[:2] + "*"), ("buildid", files.build_id)):
         answer = client.get("/metadata", params={"key": key, "value": value}).json()
         assert answer["complete"] is True
-        assert {one["type"] for one in answer["results"]} == {"executable", "debuginfo"}
-        assert {one["buildid"] for one in answer["results"]} == {files.build_id}
+        assert {each["type"] for each in answer["results"]} == {"executable", "debuginfo"}
+        assert {each["buildid"] for each in answer["results"]} == {files.build_id}
     assert client.get("/metadata", params={"key": "glob", "value": "/no*"}).json()["results"] == []
 
 
 def test_a_miss_is_recorded_with_its_count(tmp_path: Path) -> None:
-    place = tmp_path / "store"
-    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+    location = tmp_path / "store"
+    with TestClient(make_app(ServerSettings(store=str(location)))) as client:
         for _ in range(3):
             client.get(f"/buildid/{MISSING}/debuginfo")
 
         def wanted() -> list[tuple[str, int]]:
-            with Store(place) as store:
-                return [(one.build_id, one.count) for one in store.wanted()]
+            with Store(location) as store:
+                return [(each.build_id, each.count) for each in store.wanted()]
 
         assert until(lambda: wanted() == [(MISSING, 3)])
 
@@ -246,13 +246,13 @@ def test_granian_and_uvicorn_answer_as_debian_s_debuginfod_does(
 ) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    for one in (files.debug, files.stripped):
-        (folder / one.name).write_bytes(one.read_bytes())
+    for each in (files.debug, files.stripped):
+        (folder / each.name).write_bytes(each.read_bytes())
     with started(place, by=by) as url, debuginfod(folder, tmp_path) as other:
         wait_until_there(other, files.build_id)
         for what in ("debuginfo", "executable", "section/.text", "section/.debug_info", f"source{source}"):
             path = f"/buildid/{files.build_id}/{what}"
-            (status, mine, body), (their_status, theirs, their_body) = (fetched(one, path) for one in (url, other))
+            (status, mine, body), (their_status, theirs, their_body) = (fetched(each, path) for each in (url, other))
             assert (status, body) == (their_status, their_body) == (200, their_body), what
             for name in ("content-type", "x-debuginfod-size", "cache-control", "content-length"):
                 assert mine[name] == theirs[name], (what, name)
@@ -267,14 +267,14 @@ def test_granian_and_uvicorn_answer_as_debian_s_debuginfod_does(
 
 @pytest.mark.parametrize("by", HOSTS)
 def test_granian_and_uvicorn_support_ranges_head_and_304(files: Files, place: Path, by: str) -> None:
-    whole = files.debug.read_bytes()
+    full = files.debug.read_bytes()
     path = f"/buildid/{files.build_id}/debuginfo"
     with started(place, by=by) as url:
         status, headers, body = fetched(url, path, {"Range": "bytes=5-14"})
-        assert (status, body, headers["content-range"]) == (206, whole[5:15], f"bytes 5-14/{len(whole)}")
-        assert fetched(url, path, {"Range": "bytes=0-1,3-4"})[::2] == (200, whole)
+        assert (status, body, headers["content-range"]) == (206, full[5:15], f"bytes 5-14/{len(full)}")
+        assert fetched(url, path, {"Range": "bytes=0-1,3-4"})[::2] == (200, full)
         status, headers, body = fetched(url, path, method="HEAD")
-        assert (status, body, headers["content-length"]) == (200, b"", str(len(whole)))
+        assert (status, body, headers["content-length"]) == (200, b"", str(len(full)))
         assert fetched(url, path, {"If-None-Match": headers["etag"]})[::2] == (304, b"")
         assert fetched(url, path.replace("debuginfo", "section/.text"), method="HEAD")[::2] == (200, b"")
         assert fetched(url, path.replace("debuginfo", "section/.te%2578t"))[0] == 404
@@ -316,15 +316,15 @@ def test_a_cached_section_is_dropped_when_the_file_is_replaced(
 def test_a_cached_section_is_revalidated_after_a_moment(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "store"
-    with Store(place) as store:
+    location = tmp_path / "store"
+    with Store(location) as store:
         store.add(files.whole)
     path = f"/buildid/{files.build_id}/section/.text"
-    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+    with TestClient(make_app(ServerSettings(store=str(location)))) as client:
         monkeypatch.setattr("whence.server.quick.FRESH_SECONDS", 3600.0)
         for _ in range(3):  # of the first the sections are not known yet
             assert client.get(path).status_code == 200
-        shutil.rmtree(place / "buildid" / files.build_id)
+        shutil.rmtree(location / "buildid" / files.build_id)
         assert client.get(path).status_code == 200
         monkeypatch.setattr("whence.server.quick.FRESH_SECONDS", -1.0)
         assert client.get(path).status_code == 404

@@ -44,7 +44,7 @@ def test_lines_of_addresses_are_answered_by_frames_or_reasons_in_order(
     answer = client.post("/symbolize", content=asked)
     assert answer.status_code == 200
     out = [json.loads(line) for line in answer.text.splitlines()]
-    assert [one["frames"][-1]["function"] if one["frames"] else one["reason"] for one in out] == [
+    assert [each["frames"][-1]["function"] if each["frames"] else each["reason"] for each in out] == [
         "sum", "no-file", "sum", out[3]["reason"], "not-an-address", "not-an-address",
     ]  # fmt: skip
     assert out[0]["frames"][-1]["file"] == source
@@ -190,19 +190,19 @@ def test_stacks_are_named_by_debug_id_and_offset(client: TestClient, files: File
 def test_an_inlined_call_is_in_inlines_innermost_first(client: TestClient, files: Files, place: Path) -> None:
     with Store(place) as store, store.open(files.build_id) as binary:
         chains = [(vaddr, binary.lookup(vaddr)) for vaddr in range(files.vaddr, files.vaddr + 64)]
-    vaddr, chain = max(chains, key=lambda one: len(one[1]))
+    vaddr, chain = max(chains, key=lambda each: len(each[1]))
     assert len(chain) > 1
     offset = offset_of(files) + vaddr - files.vaddr
     answer = client.post("/symbolicate/v5", content=json.dumps({"jobs": [job(files, [[0, offset]])]}))
     frame = answer.json()["results"][0]["stacks"][0][0]
-    assert [one["function"] for one in frame["inlines"]] == [one.function for one in chain[:-1]]
+    assert [each["function"] for each in frame["inlines"]] == [each.function for each in chain[:-1]]
     assert frame["function"] == chain[-1].function
 
 
 def test_an_id_of_zeros_matches_nothing(client: TestClient) -> None:
     asked = {"memoryMap": [["a", "0" * 33]], "stacks": [[[0, 1]]]}
-    found = client.post("/symbolicate/v5", json=asked).json()["results"][0]["found_modules"]
-    assert found == {f"a/{'0' * 33}": False}
+    result = client.post("/symbolicate/v5", json=asked).json()["results"][0]["found_modules"]
+    assert result == {f"a/{'0' * 33}": False}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_instructions_have_their_frames_if_these_are_requested(client: TestClien
     with whence.open(files.whole) as binary:
         for offset, _, chain in answer["instructions"]:
             frames = binary.lookup(files.vaddr + offset)
-            assert answer["chains"][chain] == [[one.function, one.file, one.line] for one in reversed(frames)]
+            assert answer["chains"][chain] == [[each.function, each.file, each.line] for each in reversed(frames)]
 
 
 def test_names_that_are_not_utf_8_are_escaped_in_json(client: TestClient, tmp_path: Path) -> None:

@@ -53,11 +53,11 @@ def test_a_binary_s_page_lists_its_functions_by_a_part_of_their_names(client: Te
 
 
 def test_the_page_of_an_empty_store_shows_the_command_that_adds_files(tmp_path: Path, files: Files) -> None:
-    place = tmp_path / "my store"
-    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+    location = tmp_path / "my store"
+    with TestClient(make_app(ServerSettings(store=str(location)))) as client:
         text = client.get("/").text
         assert "The store is empty. Add files" in text
-        assert f'<pre tabindex="0">whence store add &#x27;{place}&#x27; FILES\n' in text
+        assert f'<pre tabindex="0">whence store add &#x27;{location}&#x27; FILES\n' in text
         assert "\ncurl -T FILE http://testserver/upload/\nexport DEBUGINFOD_URLS=http://testserver/</pre>" in text
         assert "No missing build-ids." in text
         server = client.app.server  # type: ignore[attr-defined]
@@ -71,7 +71,7 @@ def test_the_page_of_an_empty_store_shows_the_command_that_adds_files(tmp_path: 
         assert "No binary matches." in client.get("/", params={"q": "nothing like it"}).text
         page = f"/binary/{files.build_id}"
         assert "No function matches." in client.get(page, params={"function": "nothing like it"}).text
-    with TestClient(make_app(ServerSettings(store=str(place), uploads=False))) as client:
+    with TestClient(make_app(ServerSettings(store=str(location), uploads=False))) as client:
         assert "Uploads are disabled. Add files on the server: <code>whence store add" in client.get("/").text
 
 
@@ -79,10 +79,10 @@ def test_the_page_of_an_empty_store_shows_the_command_that_adds_files(tmp_path: 
 def test_a_binary_is_found_by_the_package_it_came_from(kind: str, files: Files, tmp_path: Path) -> None:
     if kind == "bucket":
         pytest.importorskip("obstore", reason="obstore is not installed")
-    place = str(tmp_path / "store") if kind == "folder" else f"memory://{tmp_path.name}"
+    location = str(tmp_path / "store") if kind == "folder" else f"memory://{tmp_path.name}"
     with tarfile.open(tmp_path / "tools-debug_1.2.tar", "w") as package:
         package.add(files.debug, "usr/lib/debug/program.debug")
-    with TestClient(make_app(ServerSettings(store=place, cache=str(tmp_path / "cache")))) as client:
+    with TestClient(make_app(ServerSettings(store=location, cache=str(tmp_path / "cache")))) as client:
         client.app.server.store.add(tmp_path / "tools-debug_1.2.tar")  # type: ignore[attr-defined]
         ends = time.monotonic() + 30  # a search answers with what was read so far
         while f"/binary/{files.build_id}" not in client.get("/", params={"q": "Tools-Debug_1"}).text:

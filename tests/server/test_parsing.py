@@ -134,14 +134,14 @@ def test_a_store_is_the_same_whether_its_files_are_parsed_here_or_confined(
     files: Files, tmp_path: Path, parser: parsing.ConfinedParser
 ) -> None:
     for number, order in enumerate(([files.whole], [files.stripped, files.debug], [files.debug, files.stripped])):
-        with Store(tmp_path / f"{number}a") as here, Store(tmp_path / f"{number}b", parser=parser) as there:
+        with Store(tmp_path / f"{number}a") as current, Store(tmp_path / f"{number}b", parser=parser) as there:
             for path in order:
-                assert put(here, path) == put(there, path) == "added"
-            assert archived(here, files.build_id) == archived(there, files.build_id)
-            known, found = here.find(files.build_id), there.find(files.build_id)
-            assert known is not None
-            assert found is not None
-            assert (found.quality, found.machine, found.note) == (known.quality, known.machine, known.note)
+                assert put(current, path) == put(there, path) == "added"
+            assert archived(current, files.build_id) == archived(there, files.build_id)
+            expected, result = current.find(files.build_id), there.find(files.build_id)
+            assert expected is not None
+            assert result is not None
+            assert (result.quality, result.machine, result.note) == (expected.quality, expected.machine, expected.note)
 
 
 def test_dwz_s_shared_file_completes_what_is_parsed_confined(tmp_path: Path, parser: parsing.ConfinedParser) -> None:
@@ -153,7 +153,7 @@ def test_dwz_s_shared_file_completes_what_is_parsed_confined(tmp_path: Path, par
         "int sum(struct tree *t) { return t ? t->pair.first + sum(t->left) + sum(t->right) : 0; }\n"
         "int main(int n, char **v) { struct tree t = {{n, N}}; return sum(&t); }\n"
     )
-    programs = [tmp_path / one for one in ("one", "two")]
+    programs = [tmp_path / each for each in ("one", "two")]
     for number, program in enumerate(programs):
         subprocess.run(["gcc", "-g", "-Wl,--build-id", f"-DN={number}", source, "-o", program], check=True)
     shared = tmp_path / "shared.debug"
@@ -161,16 +161,16 @@ def test_dwz_s_shared_file_completes_what_is_parsed_confined(tmp_path: Path, par
     if done.returncode or not shared.exists():
         pytest.skip("dwz shared nothing")
     program = programs[0]
-    with Store(tmp_path / "a") as here, Store(tmp_path / "b", parser=parser) as there:
+    with Store(tmp_path / "a") as current, Store(tmp_path / "b", parser=parser) as there:
         for path in (shared, program):
-            put(here, path)
+            put(current, path)
             put(there, path)
         with ElfFile.open(program) as elf:
             build_id = elf.build_id
-        assert archived(here, build_id) == archived(there, build_id)
-        found = there.find(build_id)
-        assert found is not None
-        assert found.alt_there
+        assert archived(current, build_id) == archived(there, build_id)
+        result = there.find(build_id)
+        assert result is not None
+        assert result.alt_there
 
 
 def test_an_upload_is_parsed_once_and_not_in_this_process(
@@ -275,18 +275,18 @@ def test_a_profile_that_takes_too_much_memory_is_refused_in_words() -> None:
 def test_files_of_several_threads_are_parsed_at_the_same_time(
     files: Files, parser: parsing.ConfinedParser, store: Store
 ) -> None:
-    found: list[str] = []
+    result: list[str] = []
 
     def work() -> None:
         with parser.session(store) as session:
-            found.append(session.scan(files.whole).build_id)
+            result.append(session.scan(files.whole).build_id)
 
     threads = [threading.Thread(target=work) for _ in range(6)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert found == [files.build_id] * 6
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert result == [files.build_id] * 6
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_body_that_is_not_received_in_time_is_408() -> None:
 
 @pytest.mark.parametrize("by", HOSTS)
 def test_many_clients_at_once_get_right_answers(place: Path, files: Files, by: str) -> None:
-    whole = files.debug.read_bytes()
+    full = files.debug.read_bytes()
     base = f"/buildid/{files.build_id}"
     with started(place, by=by) as url, ThreadPoolExecutor(32) as pool:
         paths = [f"{base}/debuginfo", f"{base}/section/.text", f"/buildid/{'ab' * 20}/debuginfo", "/metrics"] * 50
@@ -150,7 +150,7 @@ def test_many_clients_at_once_get_right_answers(place: Path, files: Files, by: s
     for path, status, _, body in answers:
         assert status == (404 if "abab" in path else 200), (path, body[:200])
         if path.endswith(f"{files.build_id}/debuginfo"):
-            assert body == whole
+            assert body == full
 
 
 def test_the_access_log_has_an_object_for_each_answer_and_no_control_character(

@@ -38,7 +38,7 @@ def test_work_waits_for_a_thread_and_cancelled_work_never_starts() -> None:
         return "first"
 
     async def work() -> list[str]:
-        one = asyncio.ensure_future(workers.run(first))
+        item = asyncio.ensure_future(workers.run(first))
         given_up = asyncio.ensure_future(workers.run(done.append, "given up"))
         last = asyncio.ensure_future(workers.run(lambda: "last"))
         await asyncio.to_thread(begun.wait, SECONDS)
@@ -47,7 +47,7 @@ def test_work_waits_for_a_thread_and_cancelled_work_never_starts() -> None:
         await asyncio.sleep(0)
         assert counted(metrics) == (1, 1, 0)
         go_on.set()
-        return [await one, await last]
+        return [await item, await last]
 
     assert asyncio.run(work()) == ["first", "last"]
     assert done == []

@@ -53,17 +53,17 @@ def test_a_better_file_is_201_and_the_same_or_a_poorer_file_200_with_the_outcome
 
 
 def test_another_id_another_kind_or_no_elf_is_422(client: TestClient, files: Files, empty: Path) -> None:
-    whole = files.debug.read_bytes()
+    full = files.debug.read_bytes()
     path = f"/buildid/{files.build_id}"
     for where, body in (
-        (f"/buildid/{'ab' * 20}/debuginfo", whole), (f"{path}/executable", whole), (f"{path}/debuginfo", b"no ELF"),
-        (f"{path}/debuginfo", b""), (f"{path}/debuginfo", whole[:-100]), (f"{path}/debuginfo", whole[:64]),
+        (f"/buildid/{'ab' * 20}/debuginfo", full), (f"{path}/executable", full), (f"{path}/debuginfo", b"no ELF"),
+        (f"{path}/debuginfo", b""), (f"{path}/debuginfo", full[:-100]), (f"{path}/debuginfo", full[:64]),
     ):  # fmt: skip
         answer = client.put(where, content=body)
         assert answer.status_code == 422, (where, answer.text)
         assert answer.json()["error"]
-    assert client.put(f"{path}/lidia", content=whole).status_code == 404
-    assert client.put("/buildid/zz/debuginfo", content=whole).status_code == 400
+    assert client.put(f"{path}/lidia", content=full).status_code == 404
+    assert client.put("/buildid/zz/debuginfo", content=full).status_code == 400
     assert client.get(f"{path}/debuginfo").status_code == 404
     assert not list((empty / "buildid").glob("*")) if (empty / "buildid").exists() else True
 
@@ -98,11 +98,11 @@ def test_a_refusal_names_the_file_and_says_what_to_do(client: TestClient, files:
 
 
 def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: Path) -> None:
-    whole = files.debug.read_bytes()
+    full = files.debug.read_bytes()
     with TestClient(make_app(ServerSettings(store=str(empty), limits=RequestLimits(upload_bytes=100)))) as client:
         path = f"/buildid/{files.build_id}/debuginfo"
-        assert client.put(path, content=whole).status_code == 413
-        assert client.put(path, content=iter([whole[:90], whole[90:]])).status_code == 413
+        assert client.put(path, content=full).status_code == 413
+        assert client.put(path, content=iter([full[:90], full[90:]])).status_code == 413
 
 
 def test_a_busy_build_id_is_409_with_retry_after(client: TestClient, files: Files, empty: Path) -> None:
@@ -232,8 +232,8 @@ def test_uploads_beyond_the_number_or_bytes_received_at_a_time_are_503(
                 if fits:
                     statuses.append((await client.put("/upload", content=fits)).status_code)
 
-            held = await client.put("/upload", content=slowly([first], others))
-            statuses.append(held.status_code)
+            kept = await client.put("/upload", content=slowly([first], others))
+            statuses.append(kept.status_code)
             statuses.append((await client.put("/upload", content=b"x" * 100)).status_code)  # all is given back
 
     asyncio.run(work())
@@ -258,13 +258,13 @@ def counted(url: str, name: str) -> float:
 
 @pytest.mark.parametrize("by", HOSTS)
 def test_two_workers_share_announced_uploads_and_add_up_their_metrics(tmp_path: Path, files: Files, by: str) -> None:
-    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    full, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
     with started(tmp_path / "store", "--workers", "2", by=by) as url:
         for number in range(20):
             other = bytes([number + 1]) * len(build_id)
             file = {"gnuBuildId": other.hex(), "name": "program", "type": "TYPE_EXECUTABLE_FULL"}
             assert call(url, "ShouldInitiateUpload", json={"file": file}).json()["shouldInitiateUpload"] is True
-            sent = call(url, f"Upload/{other.hex()}", content=whole.replace(build_id, other))
+            sent = call(url, f"Upload/{other.hex()}", content=full.replace(build_id, other))
             assert sent.status_code == 200, sent.text
             assert call(url, "UploadFinished", json={"gnuBuildId": other.hex()}).status_code == 200
         for _ in range(4):  # answered by different workers

@@ -121,7 +121,7 @@ def test_source_files_come_from_upstreams_and_a_miss_is_cached(tmp_path: Path, f
         assert up.asked[0][1]["user-agent"] == "gdb"
         for _ in range(2):
             assert client.get(f"/buildid/{MISSING}/source/none.c").status_code == 404
-        assert [one for one, _ in up.asked].count(f"/buildid/{MISSING}/source/none.c") == 1
+        assert [each for each, _ in up.asked].count(f"/buildid/{MISSING}/source/none.c") == 1
         assert 'found_sourcerefs_total{source="upstream"} 1.0' in client.get("/metrics").text
 
 
@@ -132,10 +132,10 @@ def test_concurrent_equal_requests_ask_the_upstream_once(tmp_path: Path, files: 
         TestClient(make_app(settings(tmp_path, upstream.url))) as client,
         ThreadPoolExecutor(8) as pool,
     ):
-        found = list(pool.map(lambda _: client.get(path).status_code, range(8)))
+        result = list(pool.map(lambda _: client.get(path).status_code, range(8)))
         missed = list(pool.map(lambda _: client.get(f"/buildid/{MISSING}/debuginfo").status_code, range(8)))
         asked = [path for path, _ in upstream.asked]
-    assert found == [200] * 8
+    assert result == [200] * 8
     assert missed == [404] * 8
     assert sorted(asked) == sorted([path, f"/buildid/{MISSING}/debuginfo"])
 

@@ -20,12 +20,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def test_every_call_has_an_awaited_form(tmp_path: Path, files: Files) -> None:
     async def work() -> None:
         async with AsyncStore(tmp_path / "store") as store:
-            assert [one.outcome for one in await store.add(files.stripped)] == ["added"]
+            assert [each.outcome for each in await store.add(files.stripped)] == ["added"]
             content = files.debug.read_bytes()
             added = await store.put(files.build_id, "debuginfo", io.BytesIO(content))
             assert added.outcome == "added"
-            known = await store.find(files.build_id)
-            assert known is not None
+            expected = await store.find(files.build_id)
+            assert expected is not None
             assert [row.build_id for row in await store.list()] == [files.build_id]
             with await store.open(files.build_id) as binary:
                 assert binary.lookup(files.vaddr)[-1].line
@@ -46,7 +46,7 @@ def test_many_uploads_at_once_keep_the_best(tmp_path: Path, files: Files) -> Non
             paths = [files.stripped, files.whole, files.symbols, files.debug] * 3
             calls = (store.put("", "", io.BytesIO(path.read_bytes()), wait=60) for path in paths)
             done = await asyncio.gather(*calls)
-            assert {one.outcome for one in done} <= {"added", "better", "same", "poorer"}
+            assert {each.outcome for each in done} <= {"added", "better", "same", "poorer"}
             content = [piece async for piece in store.chunks(files.build_id, "executable")]
             assert b"".join(content) == files.whole.read_bytes()
 

@@ -94,9 +94,9 @@ def test_objects_are_written_if_absent_or_unchanged(bucket: Bucket) -> None:
     tag = bucket.create("a/b", b"one")
     assert tag
     assert bucket.create("a/b", b"two") == ""
-    found = bucket.read("a/b", 10)
-    assert found is not None
-    assert (found[0], found[1].tag, found[1].key, found[1].size) == (b"one", tag, "a/b", 3)
+    result = bucket.read("a/b", 10)
+    assert result is not None
+    assert (result[0], result[1].tag, result[1].key, result[1].size) == (b"one", tag, "a/b", 3)
     newer = bucket.replace("a/b", b"three", tag)
     assert newer not in ("", tag)
     assert bucket.replace("a/b", b"four", tag) == ""
@@ -107,7 +107,7 @@ def test_objects_are_written_if_absent_or_unchanged(bucket: Bucket) -> None:
     bucket.copy("a/b", "c")
     bucket.put("empty", b"")
     assert bucket.read("empty", 10)[0] == b""  # type: ignore[index]
-    assert sorted(one.key for one in bucket.list("")) == ["a/b", "c", "empty"]
+    assert sorted(each.key for each in bucket.list("")) == ["a/b", "c", "empty"]
     assert list(bucket.folders("")) == ["a"]
     with pytest.raises(OSError, match="at most 2 are allowed"):
         bucket.read("a/b", 2)
@@ -138,10 +138,10 @@ def test_one_of_sixteen_creators_wins(bucket: Bucket) -> None:
 
 def test_a_store_in_a_bucket_equals_a_store_in_a_folder(bucket: Bucket, files: Files, tmp_path: Path) -> None:
     with Store(bucket) as store:
-        assert [one.outcome for one in store.add(files.stripped)] == ["added"]
-        assert [one.outcome for one in store.add(files.symbols)] == ["better"]
-        assert [one.outcome for one in store.add(files.stripped)] == ["poorer"]
-        assert [one.outcome for one in store.add(files.debug)] == ["added"]
+        assert [each.outcome for each in store.add(files.stripped)] == ["added"]
+        assert [each.outcome for each in store.add(files.symbols)] == ["better"]
+        assert [each.outcome for each in store.add(files.stripped)] == ["poorer"]
+        assert [each.outcome for each in store.add(files.debug)] == ["added"]
         with store.open(files.build_id) as binary:
             assert binary.lookup(files.vaddr)[-1].line
         (row,) = store.list()
@@ -150,10 +150,10 @@ def test_a_store_in_a_bucket_equals_a_store_in_a_folder(bucket: Bucket, files: F
         with Locator(dirs=(), local=False, sources=[store.source("test")]) as locator:
             assert locator.find(build_id=files.build_id).kind == "lidia"
             assert not locator.find(build_id="ab" * 20)
-        assert [one.build_id for one in store.wanted()] == ["ab" * 20]
+        assert [each.build_id for each in store.wanted()] == ["ab" * 20]
         assert store.remove(files.build_id)
         assert store.list() == []
-        assert [one.key for one in store.objects.list("buildid/")] == []
+        assert [each.key for each in store.objects.list("buildid/")] == []
 
 
 def test_two_writers_of_a_bucket_leave_the_better_file(bucket: Bucket, files: Files) -> None:
@@ -172,9 +172,9 @@ def test_two_writers_of_a_bucket_leave_the_better_file(bucket: Bucket, files: Fi
         for thread in threads:
             thread.join()
         with Store(bucket) as store:
-            known = store.find(files.build_id)
-            assert known is not None
-            assert known.files["executable"].size == files.whole.stat().st_size
+            expected = store.find(files.build_id)
+            assert expected is not None
+            assert expected.files["executable"].size == files.whole.stat().st_size
             assert not list(verify(store))
             store.remove(files.build_id)
 
@@ -213,17 +213,17 @@ def set_endpoint(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 def test_the_commands_reach_a_bucket_by_the_clouds_own_variables(
     s3: str, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = f"s3://b{random.getrandbits(48):x}/prefix"
-    s3_bucket(s3, place.split("/")[2])
+    location = f"s3://b{random.getrandbits(48):x}/prefix"
+    s3_bucket(s3, location.split("/")[2])
     set_endpoint(monkeypatch, s3)
     cache = ["--cache-dir", str(tmp_path / "cache")]
-    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, *cache]) in (0, 1)
-    assert main(["store", "add", place, str(files.whole)]) == 0
+    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", location, *cache]) in (0, 1)
+    assert main(["store", "add", location, str(files.whole)]) == 0
     (tmp_path / "cache").rename(tmp_path / "old")
     capfd.readouterr()
-    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, *cache]) == 0
+    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", location, *cache]) == 0
     assert "program.c" in capfd.readouterr().out
-    assert main(["store", "verify", place]) == 0
+    assert main(["store", "verify", location]) == 0
 
 
 def test_an_unreachable_bucket_is_reported_once_and_ends_add(
@@ -246,9 +246,9 @@ def test_a_create_whose_response_was_lost_succeeds() -> None:
             self.place = stores.MemoryStore()
             self.writes = 0
 
-    place = Lossy()
-    bucket = Bucket(place.place, "memory://lossy")
-    obstore.put(place.place, "lock", b"mine")
+    location = Lossy()
+    bucket = Bucket(location.place, "memory://lossy")
+    obstore.put(location.place, "lock", b"mine")
     assert bucket.create("lock", b"mine")
     assert bucket.create("lock", b"theirs") == ""
 
@@ -302,7 +302,7 @@ def test_a_web_server_that_never_answers_is_paused_for_all_build_ids(monkeypatch
             for number in range(40):
                 assert not list(source.find(FileQuery(f"{number:040x}"), tried))
             assert len(said) == 1
-            assert [one.outcome for one in tried] == [Outcome.BROKEN] * 40
+            assert [each.outcome for each in tried] == [Outcome.BROKEN] * 40
             assert "not asked again" in tried[-1].detail
             silent.setblocking(False)
             asked = 0

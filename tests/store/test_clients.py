@@ -44,9 +44,9 @@ def run(url: str, cache: Path, *command: object) -> str:
 @pytest.mark.parametrize("program", ["debuginfod-find", "llvm-debuginfod-find-14"])
 def test_debuginfod_clients_find_both_kinds(url: str, files: Files, tmp_path: Path, program: str, kind: str) -> None:
     words = [kind, files.build_id] if program == "debuginfod-find" else [f"--{kind}", files.build_id]
-    found = run(url, tmp_path, program, *words).strip()
+    result = run(url, tmp_path, program, *words).strip()
     expected = files.debug if kind == "debuginfo" else files.stripped
-    assert Path(found).read_bytes() == expected.read_bytes()
+    assert Path(result).read_bytes() == expected.read_bytes()
 
 
 def test_eu_addr2line_names_a_stripped_program(url: str, files: Files, tmp_path: Path) -> None:

@@ -19,16 +19,16 @@ from whence.store.verify import verify
 
 def as_earlier_versions(store: Store, build_id: str) -> Path:
     """Store the archive as earlier versions did, without compression; returns its path."""
-    known = store.find(build_id)
+    expected = store.find(build_id)
     packed = store.objects.path(names.file_key(build_id, names.ARCHIVE, packed=True))
-    assert isinstance(known, Meta)
+    assert isinstance(expected, Meta)
     assert packed is not None
     plain = packed.with_name("lidia")
     plain.write_bytes(gzip.decompress(packed.read_bytes()))
     packed.unlink()
-    said = known.as_json()
-    held = said["files"]["lidia"]  # type: ignore[index]
-    del held["packing"], held["stored"]
+    said = expected.as_json()
+    kept = said["files"]["lidia"]  # type: ignore[index]
+    del kept["packing"], kept["stored"]
     store.objects.put(names.meta_key(build_id), json.dumps(said).encode())
     return plain
 
@@ -47,11 +47,11 @@ def store(tmp_path: Path, files: Files) -> Store:
 
 def test_an_archive_is_stored_compressed_with_both_sizes(store: Store, files: Files, tmp_path: Path) -> None:
     path = tmp_path / "store" / "buildid" / files.build_id / "lidia.gz"
-    known = store.find(files.build_id)
-    assert known is not None
-    held = known.files["lidia"]
-    assert (held.packing, held.stored) == ("gzip", path.stat().st_size)
-    assert held.size == len(gzip.decompress(path.read_bytes())) > held.stored
+    expected = store.find(files.build_id)
+    assert expected is not None
+    kept = expected.files["lidia"]
+    assert (kept.packing, kept.stored) == ("gzip", path.stat().st_size)
+    assert kept.size == len(gzip.decompress(path.read_bytes())) > kept.stored
     assert not list(verify(store))
 
 
@@ -90,10 +90,10 @@ def test_a_store_of_an_earlier_version_answers_and_its_archives_are_replaced(sto
     with store.open(files.build_id) as binary:
         assert binary.path == str(plain)
         assert binary.lookup(files.vaddr)[-1].line
-    known = store.find(files.build_id)
-    assert known is not None
-    known.made_of = ()
-    store.objects.put(names.meta_key(files.build_id), known.to_bytes())
+    expected = store.find(files.build_id)
+    assert expected is not None
+    expected.made_of = ()
+    store.objects.put(names.meta_key(files.build_id), expected.to_bytes())
     store.finish(files.build_id)
     assert not plain.exists()
     assert plain.with_name("lidia.gz").exists()
@@ -122,7 +122,7 @@ def test_verify_reports_a_damaged_archive(damage: str, store: Store, files: File
         path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     else:
         path.write_bytes(gzip.compress(bytes(64 << 20)))
-    problems = [one for one in verify(store) if one.kind == "lidia"]
+    problems = [each for each in verify(store) if each.kind == "lidia"]
     assert len(problems) == 1
     with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
         assert locator.open(build_id=files.build_id).lookup(files.vaddr)  # from the debug file

@@ -37,13 +37,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def test_all_mapped_files_of_a_process_and_its_vdso_are_added(tmp_path: Path) -> None:
     with Process(os.getpid()) as process:
         ids = {
-            one.kind: process.build_id(one)
-            for one in process.mappings()
-            if one.kind is Kind.VDSO or one.path.endswith("libc.so.6")
+            each.kind: process.build_id(each)
+            for each in process.mappings()
+            if each.kind is Kind.VDSO or each.path.endswith("libc.so.6")
         }
     with Store(tmp_path / "store") as store:
-        found = store.add(mapped=[one for one in of_process(os.getpid()) if "lib/python" not in one.origin])
-        assert {one.outcome for one in found} <= {"added", "refused"}
+        result = store.add(mapped=[each for each in of_process(os.getpid()) if "lib/python" not in each.origin])
+        assert {each.outcome for each in result} <= {"added", "refused"}
         there = {row.build_id for row in store.list()}
         assert {build_id for build_id in ids.values() if build_id} <= there
         assert not list(verify(store))
@@ -58,18 +58,18 @@ def test_files_of_a_snapshot_are_identified_by_build_id(tmp_path: Path, files: F
         Process(child.pid).snapshot().save(tmp_path / "snapshot")
         program.rename(tmp_path / "away")
         with Store(tmp_path / "store") as store:
-            (own,) = (one for one in of_process(child.pid) if one.origin.endswith("/away"))
-            assert {one.outcome for one in store.add(mapped=[own])} == {"added"}
+            (own,) = (item for item in of_process(child.pid) if item.origin.endswith("/away"))
+            assert {item.outcome for item in store.add(mapped=[own])} == {"added"}
     finally:
         child.kill()
         child.wait()
     shutil.copy(files.whole, program)
     with Store(tmp_path / "store2") as store:
-        kept = [one for one in of_snapshot(tmp_path / "snapshot") if one.origin.endswith("/program")]
-        (one,) = store.add(mapped=kept)
-        assert (one.outcome, "was mapped" in one.why) == ("refused", True)
+        kept = [item for item in of_snapshot(tmp_path / "snapshot") if item.origin.endswith("/program")]
+        (item,) = store.add(mapped=kept)
+        assert (item.outcome, "was mapped" in item.why) == ("refused", True)
         os.replace(tmp_path / "away", program)
-        assert {one.outcome for one in store.add(mapped=kept)} == {"added"}
+        assert {item.outcome for item in store.add(mapped=kept)} == {"added"}
 
 
 @pytest.fixture
@@ -158,9 +158,9 @@ def test_files_in_layouts_of_other_programs_are_read(tmp_path: Path, files: File
     if layout != "gdb":
         shutil.copy(files.stripped, folder / "executable")
     with Store(tmp_path) as store:
-        known = store.find(files.build_id)
-        assert known is not None
-        assert known.files["debuginfo"].size == files.debug.stat().st_size
+        expected = store.find(files.build_id)
+        assert expected is not None
+        assert expected.files["debuginfo"].size == files.debug.stat().st_size
         with store.open(files.build_id) as binary:
             assert binary.lookup(files.vaddr)[-1].line
         with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
@@ -175,28 +175,28 @@ def test_compressed_files_are_decompressed_when_read(tmp_path: Path, files: File
         store.add(files.debug)
         folder = tmp_path / "store" / "buildid" / files.build_id
         assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia.gz", "meta.json"]
-        known = store.find(files.build_id)
-        assert known is not None
-        held = known.files["executable"]
-        assert (held.packing, held.size) == ("zstd", files.whole.stat().st_size)
-        assert held.stored == (folder / "executable.zst").stat().st_size < held.size
+        expected = store.find(files.build_id)
+        assert expected is not None
+        kept = expected.files["executable"]
+        assert (kept.packing, kept.size) == ("zstd", files.whole.stat().st_size)
+        assert kept.stored == (folder / "executable.zst").stat().st_size < kept.size
         content = store.open_bytes(files.build_id, "executable")
         assert content is not None
         with content:
             assert content.read() == files.whole.read_bytes()
         assert not list(verify(store))
-        whole = (folder / "executable.zst").read_bytes()
-        for damaged in (whole[:-20], b"x" * len(whole), whole[:40] + bytes(9) + whole[49:]):
+        full = (folder / "executable.zst").read_bytes()
+        for damaged in (full[:-20], b"x" * len(full), full[:40] + bytes(9) + full[49:]):
             (folder / "executable.zst").write_bytes(damaged)
-            assert {one.build_id for one in verify(Store(tmp_path / "store"))} <= {files.build_id}
-        (folder / "executable.zst").write_bytes(whole)
-        assert {one.outcome for one in store.add(files.whole)} <= {"same", "added"}
+            assert {each.build_id for each in verify(Store(tmp_path / "store"))} <= {files.build_id}
+        (folder / "executable.zst").write_bytes(full)
+        assert {each.outcome for each in store.add(files.whole)} <= {"same", "added"}
         with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
             assert locator.find(build_id=files.build_id, kinds=["executable"])
     with Store(tmp_path / "store") as store:  # a better file that is not packed takes its place
         larger = tmp_path / "larger"
         larger.write_bytes(files.whole.read_bytes() + bytes(1 << 16))
-        assert {one.outcome for one in store.add(larger)} == {"better"}
+        assert {each.outcome for each in store.add(larger)} == {"better"}
         assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia.gz", "meta.json"]
         assert not list(verify(store))
 
@@ -205,22 +205,22 @@ def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path, files: Fi
     with Store(tmp_path / "store") as store:
         store.add(files.whole, "/bin/true", "/bin/false")
         ids = [row.build_id for row in store.list()]
-        others = [one for one in ids if one != files.build_id]
+        others = [each for each in ids if each != files.build_id]
         with store.open(files.build_id):
             pass
         now = time.time()
         for index, build_id in enumerate(others):
             path = tmp_path / "store" / "buildid" / build_id / "meta.json"
-            known = json.loads(path.read_text())
-            for one in known["files"].values():
-                one["added"] = int(now - (index + 2) * 86400)
-            path.write_text(json.dumps(known))
+            expected = json.loads(path.read_text())
+            for each in expected["files"].values():
+                each["added"] = int(now - (index + 2) * 86400)
+            path.write_text(json.dumps(expected))
         store.index.rebuild()
-        assert [one.build_id for one in collect(store, keep_days=2.5, dry_run=True)] == [others[1]]
+        assert [each.build_id for each in collect(store, keep_days=2.5, dry_run=True)] == [others[1]]
         assert len(store.list()) == 3
-        assert [one.build_id for one in collect(store, keep_days=2.5)] == [others[1]]
+        assert [each.build_id for each in collect(store, keep_days=2.5)] == [others[1]]
         keep = next(row.stored for row in store.list() if row.build_id == files.build_id)
-        assert [one.build_id for one in collect(store, max_size=keep)] == [others[0]]
+        assert [each.build_id for each in collect(store, max_size=keep)] == [others[0]]
         assert [row.build_id for row in store.list()] == [files.build_id]
 
 
@@ -240,48 +240,48 @@ def test_verify_reports_damaged_files(tmp_path: Path, files: Files, what: str) -
             (folder / what).write_bytes(content)
         problems = list(verify(store))
         assert problems
-        assert {one.build_id for one in problems} == {ID if what == "other id" else files.build_id}
+        assert {each.build_id for each in problems} == {ID if what == "other id" else files.build_id}
         assert main(["store", "verify", str(tmp_path / "store")]) == 3
 
 
 def test_export_writes_the_files_of_a_build_id(
     tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, out = str(tmp_path / "store"), tmp_path / "out"
-    assert main(["store", "add", place, str(files.stripped), str(files.debug)]) == 0
-    assert main(["store", "export", place, files.build_id, "-o", str(out)]) == 0
+    location, out = str(tmp_path / "store"), tmp_path / "out"
+    assert main(["store", "add", location, str(files.stripped), str(files.debug)]) == 0
+    assert main(["store", "export", location, files.build_id, "-o", str(out)]) == 0
     assert (out / "buildid" / files.build_id / "debuginfo").read_bytes() == files.debug.read_bytes()
     words = ["--layout", "gdb", "--layout", "pyroscope", "--tenant", "t"]
-    assert main(["store", "export", place, files.build_id, "-o", str(out), *words]) == 0
+    assert main(["store", "export", location, files.build_id, "-o", str(out), *words]) == 0
     assert (out / ".build-id" / files.build_id[:2] / f"{files.build_id[2:]}.debug").exists()
     assert (out / "symbolizer" / "t" / files.build_id).exists()
-    assert main(["store", "export", place, ID, "-o", str(out)]) == 1
+    assert main(["store", "export", location, ID, "-o", str(out)]) == 1
     capsys.readouterr()
 
 
 def test_the_commands_for_processes_requests_and_garbage_collection(
     tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = str(tmp_path / "store")
+    location = str(tmp_path / "store")
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
         assert until(lambda: has_mapped(child.pid, "[vdso]"))
-        assert main(["store", "add", place, "--pid", str(child.pid), "--json"]) in (0, 3)
+        assert main(["store", "add", location, "--pid", str(child.pid), "--json"]) in (0, 3)
         child.kill()
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert any("[vdso]" in one["file"] and one["outcome"] == "added" for one in found)
-    main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, "--record-missing"])
+    result = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any("[vdso]" in item["file"] and item["outcome"] == "added" for item in result)
+    main(["addr", str(files.stripped), hex(files.vaddr), "--store", location, "--record-missing"])
     capsys.readouterr()
-    assert main(["store", "wanted", place, "--json"]) == 0
-    (one,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (one["build_id"], one["asked"]) == (files.build_id, {"addr": 1})
-    assert main(["store", "wanted", place]) == 0
+    assert main(["store", "wanted", location, "--json"]) == 0
+    (item,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (item["build_id"], item["asked"]) == (files.build_id, {"addr": 1})
+    assert main(["store", "wanted", location]) == 0
     assert "1 by addr" in capsys.readouterr().out
-    assert main(["store", "gc", place]) == 2
-    assert main(["store", "gc", place, "--max-size", "0"]) == 0
+    assert main(["store", "gc", location]) == 2
+    assert main(["store", "gc", location, "--max-size", "0"]) == 0
     capsys.readouterr()
-    assert main(["store", "ls", place]) == 0
+    assert main(["store", "ls", location]) == 0
     assert capsys.readouterr().out == ""
-    assert main(["store", "verify", place]) == 0
+    assert main(["store", "verify", location]) == 0
 
 
 def test_an_archive_is_made_again_when_dwzs_shared_file_is_added(tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ def test_an_archive_is_made_again_when_dwzs_shared_file_is_added(tmp_path: Path)
         build_id = elf.build_id
     with Store(tmp_path / "store") as store:
         store.add(programs[0])
-        known = store.find(build_id)
-        assert known is not None
-        assert (known.alt != "", known.alt_there) == (True, False)
+        expected = store.find(build_id)
+        assert expected is not None
+        assert (expected.alt != "", expected.alt_there) == (True, False)
         store.add(tmp_path / "shared.debug")
         store.add(programs[0])
-        known = store.find(build_id)
-        assert known is not None
-        assert known.alt_there
+        expected = store.find(build_id)
+        assert expected is not None
+        assert expected.alt_there

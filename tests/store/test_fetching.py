@@ -75,7 +75,7 @@ def test_a_new_archive_replaces_the_cached_archive(
     for better in (None, files.whole):
         if better is not None:
             store.add(better)
-        candidates = {one.is_archive: one for one in source.find(FileQuery(files.build_id), [])}
+        candidates = {each.is_archive: each for each in source.find(FileQuery(files.build_id), [])}
         with lidia.open(candidates[True].path) as table:
             assert bool(table.lookup(files.vaddr)[-1].line) == (better is not None)
 
@@ -97,7 +97,7 @@ def test_cached_files_answer_when_the_bucket_is_unreachable(bucket: Bucket, file
     assert first.is_archive
     tried: list = []
     assert list(again.find(FileQuery(ID), tried)) == []
-    assert [one.outcome.code for one in tried] == ["broken"]
+    assert [each.outcome.code for each in tried] == ["broken"]
 
 
 def test_a_miss_is_cached_for_all_processes(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,14 +121,14 @@ def large_archive(functions: int) -> bytes:
     builder = Builder(build_id=ID)
     pick = random.Random(7)
     for number in range(functions):
-        at = 0x1000 + 64 * number
+        offset = 0x1000 + 64 * number
         lines = [(0, number + 1), (9, number + 2), (20, number + 5)]
         name = f"function_{number}_{'x' * pick.randrange(300)}"
-        builder.add(Range(at, 60, name, f"dir/{number % 97}.c", line_table=lines))
+        builder.add(Range(offset, 60, name, f"dir/{number % 97}.c", line_table=lines))
         for depth in range(1, pick.randrange(4)):
             name, inner = f"inlined_{number % 511}", [(0, depth), (3, 70)]
-            one = Range(at + 4 * depth, 40 - 8 * depth, name, "inlined.h", "call.c", 40 + depth, depth, inner)
-            builder.add(one)
+            item = Range(offset + 4 * depth, 40 - 8 * depth, name, "inlined.h", "call.c", 40 + depth, depth, inner)
+            builder.add(item)
     return builder.to_bytes()
 
 
@@ -139,24 +139,24 @@ def test_a_few_addresses_of_a_large_archive_read_a_few_ranges(bucket: Bucket) ->
     status = bucket.head("a")
     assert status is not None
     pick = random.Random(3)
-    with lidia.from_bytes(content) as whole:
+    with lidia.from_bytes(content) as full:
         requests(bucket)
         asked = [0x1000 + 64 * pick.randrange(30_000) + pick.randrange(64) for _ in range(4)]
         with RangedBinary(bucket, status, False) as binary:
             assert binary.build_id == ID
-            found = binary.lookup_many(asked)
-            assert list(found) == list(whole.lookup_many(asked))
+            result = binary.lookup_many(asked)
+            assert list(result) == list(full.lookup_many(asked))
         assert bucket.received < len(content) / 5
         assert requests(bucket) <= 30
         for count in (1, 30, 65):
             asked = [0xFFF + pick.randrange(64 * 30_000 + 99) for _ in range(count)]
             with RangedBinary(bucket, status, False) as binary:
-                assert [binary.lookup(one) for one in asked] == [whole.lookup(one) for one in asked]
-                assert list(binary.lookup_many(asked)) == list(whole.lookup_many(asked))
+                assert [binary.lookup(each) for each in asked] == [full.lookup(each) for each in asked]
+                assert list(binary.lookup_many(asked)) == list(full.lookup_many(asked))
                 assert binary.lookup(-1) == binary.lookup(1 << 64) == binary.lookup(0) == ()
         with RangedBinary(bucket, status, True) as binary:
-            assert sum(1 for _ in binary.ranges()) == len(whole)
-            assert binary.find(whole[0].function)
+            assert sum(1 for _ in binary.ranges()) == len(full)
+            assert binary.find(full[0].function)
 
 
 @pytest.mark.parametrize("cut", [0, 100, 5000, 1 << 20, -40])
@@ -222,7 +222,7 @@ def test_the_parts_that_were_read_are_disjoint_and_ordered() -> None:
         sparse._add(start, end)
         have |= {*range(start, end)}
         assert {
-            one for start, end in zip(sparse._starts, sparse._ends, strict=True) for one in range(start, end)
+            each for start, end in zip(sparse._starts, sparse._ends, strict=True) for each in range(start, end)
         } == have
         assert sparse._starts == sorted(sparse._starts)
         assert all(end < start for end, start in zip(sparse._ends, sparse._starts[1:]))

@@ -135,15 +135,15 @@ def test_paths_in_a_file_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", [UUID, "10111213-1415-1617-1819-1A1B1C1D1E1F", f"{UUID.upper()}0", UUID.upper()])
 def test_show_export_and_rm_take_every_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
     (tmp_path / "app").write_bytes(program())
-    place = str(tmp_path / "store")
-    assert main(["store", "add", place, str(tmp_path / "app"), "--json"]) == 0
+    location = str(tmp_path / "store")
+    assert main(["store", "add", location, str(tmp_path / "app"), "--json"]) == 0
     capsys.readouterr()
-    assert main(["store", "show", place, word, "--json"]) == 0
+    assert main(["store", "show", location, word, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["build_id"] == UUID
-    assert main(["store", "show", place, UUID[:8].upper(), "--json"]) == 0
+    assert main(["store", "show", location, UUID[:8].upper(), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["build_id"] == UUID
-    assert main(["store", "show", place, UUID[1:9], UUID[:5]]) == 1
+    assert main(["store", "show", location, UUID[1:9], UUID[:5]]) == 1
     assert capsys.readouterr().err.count("not in the store") == 2
-    assert main(["store", "export", place, word, "-o", str(tmp_path / "out")]) == 0
+    assert main(["store", "export", location, word, "-o", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "buildid" / UUID / "executable").read_bytes() == program()
-    assert main(["store", "rm", place, word]) == 0
+    assert main(["store", "rm", location, word]) == 0

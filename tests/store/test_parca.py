@@ -78,9 +78,9 @@ def bucket(files: Files, tmp_path: Path) -> Path:
         folder.mkdir()
         shutil.copy(files.debug, folder / "debuginfo")
         (folder / "metadata").write_text(content)
-    known = root / "debuginfo" / ("34" * 20)
-    known.mkdir()
-    (known / "metadata").write_text(json.dumps({"buildId": "34" * 20, "source": "SOURCE_DEBUGINFOD"}))
+    expected = root / "debuginfo" / ("34" * 20)
+    expected.mkdir()
+    (expected / "metadata").write_text(json.dumps({"buildId": "34" * 20, "source": "SOURCE_DEBUGINFOD"}))
     (root / "blocks").mkdir()
     (root / "blocks" / "data").write_bytes(b"profiles")
     return root

@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 def outcomes(store: Store, *paths: Path) -> list[tuple[str, str]]:
-    return [(one.outcome, str(one.kind)) for path in paths for one in store.add(path)]
+    return [(each.outcome, str(each.kind)) for path in paths for each in store.add(path)]
 
 
 def test_a_debug_file_and_an_executable_answer_together(tmp_path: Path, files: Files) -> None:
@@ -48,9 +48,9 @@ def test_a_debug_file_and_an_executable_answer_together(tmp_path: Path, files: F
             segments = binary.table().about.segments
             assert segments
             assert all(size for _, _, size in segments)
-        known = store.find(files.build_id)
-        assert known is not None
-        assert set(known.files) == {"debuginfo", "executable", "lidia"}
+        expected = store.find(files.build_id)
+        assert expected is not None
+        assert set(expected.files) == {"debuginfo", "executable", "lidia"}
         (row,) = store.list()
         assert (row.build_id, row.debuginfo, row.executable) == (
             files.build_id, files.debug.stat().st_size, files.stripped.stat().st_size,
@@ -77,8 +77,8 @@ def test_the_better_file_is_kept_in_either_order(tmp_path: Path, files: Files, o
         ways.reverse()
         expected = ["added", "poorer", "poorer"]
     with Store(tmp_path / "store") as store:
-        found = [{kind: outcome for outcome, kind in outcomes(store, path)}["executable"] for path in ways]
-        assert found == expected
+        result = [{kind: outcome for outcome, kind in outcomes(store, path)}["executable"] for path in ways]
+        assert result == expected
         with store.file(files.build_id, "executable") as path:
             assert path is not None
             assert path.read_bytes() == files.whole.read_bytes()
@@ -107,7 +107,7 @@ def test_adding_again_writes_nothing(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.debug, files.stripped)
         before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
-        assert {one.outcome for one in store.add(files.debug, files.stripped)} == {"same"}
+        assert {each.outcome for each in store.add(files.debug, files.stripped)} == {"same"}
         after = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
     assert before == after
 
@@ -115,15 +115,15 @@ def test_adding_again_writes_nothing(tmp_path: Path, files: Files) -> None:
 def test_a_file_without_a_build_id_is_refused_or_kept_by_its_hash(tmp_path: Path) -> None:
     program = compiled("-Wl,--build-id=none")
     with Store(tmp_path / "store") as store:
-        (one,) = store.add(program)
-        assert (one.outcome, one.build_id) == ("refused", "")
-        assert "no build-id" in one.why
-        found = store.add(program, by_hash=True)
-        assert {one.outcome for one in found} == {"added"}
-        (build_id,) = {one.build_id for one in found}
+        (item,) = store.add(program)
+        assert (item.outcome, item.build_id) == ("refused", "")
+        assert "no build-id" in item.why
+        result = store.add(program, by_hash=True)
+        assert {item.outcome for item in result} == {"added"}
+        (build_id,) = {item.build_id for item in result}
         assert len(build_id) == 64
         with store.open(build_id) as binary:
-            assert any(one.function == "sum" for one in binary.functions())
+            assert any(item.function == "sum" for item in binary.functions())
 
 
 def test_files_that_are_cut_or_not_elf_are_refused_and_the_rest_is_kept(tmp_path: Path, files: Files) -> None:
@@ -137,11 +137,11 @@ def test_files_that_are_cut_or_not_elf_are_refused_and_the_rest_is_kept(tmp_path
     (folder / "f.core").write_bytes(forge([build_id_note(ID)], type=4))
     (folder / "g.none").write_bytes(forge([build_id_note(ID)]))
     with Store(tmp_path / "store") as store:
-        found = {os.path.basename(one.origin): one for one in store.add(folder)}
-        assert {name: one.outcome for name, one in found.items()} == {
+        result = {os.path.basename(each.origin): each for each in store.add(folder)}
+        assert {name: each.outcome for name, each in result.items()} == {
             "b.cut": "refused", "c.debug": "added", "f.core": "refused", "g.none": "refused",
         }  # fmt: skip
-        assert "core" in found["f.core"].why
+        assert "core" in result["f.core"].why
         assert [row.build_id for row in store.list()] == [files.build_id]
         (named,) = store.add(folder / "a.txt")
         assert (named.outcome, named.why) == ("refused", "neither an object file nor a package of object files")
@@ -159,9 +159,9 @@ def tar(path: Path, content: bytes, mode: str) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=f"w:{mode}") as made:  # type: ignore[call-overload]
         for name, data in (("./usr/share/doc/readme", b"text"), (str(path), content)):
-            one = tarfile.TarInfo(name)
-            one.size = len(data)
-            made.addfile(one, io.BytesIO(data))
+            item = tarfile.TarInfo(name)
+            item.size = len(data)
+            made.addfile(item, io.BytesIO(data))
         link = tarfile.TarInfo("./usr/bin/link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         made.addfile(link)
@@ -179,11 +179,11 @@ def test_packages_are_read_member_by_member(tmp_path: Path, files: Files, kind: 
         inside = ar({"debian-binary": b"2.0\n", "control.tar": b"x", f"data.tar{ending}": inside})
     package.write_bytes(inside)
     with Store(tmp_path / "store") as store:
-        (one,) = store.add(package)
-        assert (one.outcome, one.origin) == ("added", f"{package}: usr/lib/debug/program.debug")
-        known = store.find(files.build_id)
-        assert known is not None
-        assert known.name == "program.debug"
+        (item,) = store.add(package)
+        assert (item.outcome, item.origin) == ("added", f"{package}: usr/lib/debug/program.debug")
+        expected = store.find(files.build_id)
+        assert expected is not None
+        assert expected.name == "program.debug"
 
 
 @pytest.mark.parametrize("packing", ["gz", "xz", "bz2", "zst"])
@@ -205,8 +205,8 @@ def test_a_compressed_elf_file_is_added_and_another_file_is_skipped(tmp_path: Pa
     (tmp_path / "in" / f"program.ko.{packing}").write_bytes(pack(files.whole.read_bytes()))
     (tmp_path / "in" / f"changelog.{packing}").write_bytes(pack(b"text " * 1000))
     with Store(tmp_path / "store") as store:
-        found = store.add(tmp_path / "in")
-        assert {(one.outcome, one.origin) for one in found} == {("added", str(tmp_path / "in" / "program.ko"))}
+        result = store.add(tmp_path / "in")
+        assert {(each.outcome, each.origin) for each in result} == {("added", str(tmp_path / "in" / "program.ko"))}
         with store.file(files.build_id, "executable") as path:
             assert path is not None
             assert path.read_bytes() == files.whole.read_bytes()
@@ -221,8 +221,8 @@ def test_zip_and_zstd_packages_are_read_too(tmp_path: Path, files: Files) -> Non
     with open(tmp_path / "b.tar.zst", "wb") as out:
         pack(io.BytesIO(inside), out)
     with Store(tmp_path / "store") as store:
-        found = store.add(tmp_path / "a.zip", tmp_path / "b.tar.zst")
-        assert sorted((one.outcome, str(one.kind)) for one in found) == [
+        result = store.add(tmp_path / "a.zip", tmp_path / "b.tar.zst")
+        assert sorted((each.outcome, str(each.kind)) for each in result) == [
             ("added", "debuginfo"),
             ("added", "executable"),
         ]
@@ -257,9 +257,9 @@ def test_content_is_read_in_ranges_and_fails_after_a_replacement(tmp_path: Path,
         assert store.open_bytes(files.build_id, "debuginfo") is None
         content = store.open_bytes(files.build_id, "executable")
         assert content is not None
-        whole = files.stripped.read_bytes()
-        assert (content.size, content.read(), content.read(100, 200)) == (len(whole), whole, whole[100:200])
-        assert b"".join(content.chunks(5)) == whole[5:]
+        full = files.stripped.read_bytes()
+        assert (content.size, content.read(), content.read(100, 200)) == (len(full), full, full[100:200])
+        assert b"".join(content.chunks(5)) == full[5:]
         store.add(files.whole)
         with pytest.raises(OSError, match="replaced meanwhile"):
             content.read(0, 10)
@@ -296,8 +296,8 @@ def test_requests_for_a_missing_build_id_are_counted_until_it_is_added(tmp_path:
             with Locator(dirs=(), sources=[store.source(who)], local=False) as locator:
                 for _ in range(3):  # asked again in one process, it is one question
                     assert not locator.find(build_id=files.build_id, path="/opt/program")
-        (one,) = store.wanted()
-        assert (one.build_id, one.asked, one.path) == (files.build_id, {"profile": 2, "server": 1}, "/opt/program")
+        (item,) = store.wanted()
+        assert (item.build_id, item.asked, item.path) == (files.build_id, {"profile": 2, "server": 1}, "/opt/program")
         store.add(files.stripped)
         assert list(store.wanted()) == []
 
@@ -347,21 +347,21 @@ def test_the_commands_print_the_files(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert main(["store", "add", "-", str(files.debug), str(files.stripped), "--json"]) == 0
     added = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {(one["outcome"], one["kind"]) for one in added} == {("added", "debuginfo"), ("added", "executable")}
+    assert {(each["outcome"], each["kind"]) for each in added} == {("added", "debuginfo"), ("added", "executable")}
     assert main(["store", "add", str(files.debug)]) == 0
     assert "same" in capsys.readouterr().out
     assert main(["store", "ls"]) == 0
     assert files.build_id in capsys.readouterr().out
-    place = str(tmp_path / "whence" / "store")
-    assert main(["store", "ls", place, "--json"]) == 0
+    location = str(tmp_path / "whence" / "store")
+    assert main(["store", "ls", location, "--json"]) == 0
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["debuginfo"] == files.debug.stat().st_size
     assert main(["store", "show", files.build_id.upper(), "--json"]) == 0
     debug_id = json.loads(capsys.readouterr().out)["debug_id"]
-    assert main(["store", "show", place, debug_id]) == 0
+    assert main(["store", "show", location, debug_id]) == 0
     assert "debug info of 1 unit with lines" in capsys.readouterr().out
     assert main(["store", "show", ID]) == 1
     assert main(["store", "rm", files.build_id]) == 0
     assert main(["store", "rm", files.build_id]) == 1
     assert main(["store", "show"]) == 2
-    assert main(["store", "add", place]) == 1
+    assert main(["store", "add", location]) == 1

@@ -67,17 +67,17 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_makes_exports_and_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place, build_id = str(tmp_path / "store"), id_of(compiled())
-    assert main(["store", "add", place, str(compiled()), "--also", "gsym,sym"]) == 0
+    location, build_id = str(tmp_path / "store"), id_of(compiled())
+    assert main(["store", "add", location, str(compiled()), "--also", "gsym,sym"]) == 0
     capsys.readouterr()
-    assert main(["store", "show", place, build_id]) == 0
+    assert main(["store", "show", location, build_id]) == 0
     shown = capsys.readouterr().out
     assert "\ngsym " in shown
     assert "\nsym " in shown
-    assert main(["store", "export", place, build_id, "-o", str(tmp_path / "out")]) == 0
+    assert main(["store", "export", location, build_id, "-o", str(tmp_path / "out")]) == 0
     with whence.open(tmp_path / "out" / "buildid" / build_id / "gsym") as binary:
         assert binary.build_id == build_id
-    assert main(["store", "add", place, str(compiled()), "--also", "pdb"]) == 2
+    assert main(["store", "add", location, str(compiled()), "--also", "pdb"]) == 2
 
 
 @pytest.fixture

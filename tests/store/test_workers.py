@@ -29,9 +29,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def folder(tmp_path_factory: pytest.TempPathFactory, files: Files) -> Path:
     """Return programs with different build-ids, one of them with its debug file."""
     made = tmp_path_factory.mktemp("many")
-    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    full, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
     for number in range(COUNT):
-        (made / f"{number:02}").write_bytes(whole.replace(build_id, bytes([number]) * len(build_id)))
+        (made / f"{number:02}").write_bytes(full.replace(build_id, bytes([number]) * len(build_id)))
     (made / "program.debug").write_bytes(files.debug.read_bytes())
     (made / "program").write_bytes(files.stripped.read_bytes())
     return made
@@ -77,7 +77,7 @@ def test_processes_make_the_store_that_threads_make(
         together = store.add(folder)
         assert {row.build_id: row._replace(revision=0, added=0) for row in store.list()} == told
         is_whole(store)
-        assert {one.outcome for one in store.add(folder)} == {"same"}
+        assert {each.outcome for each in store.add(folder)} == {"same"}
     assert len(told) == COUNT + 1
     assert len(started) == 2 * 2 * intake.PROCESSES_PER_CORE
     assert sorted(map(str, alone)) == sorted(map(str, together))
@@ -90,10 +90,10 @@ def test_a_file_that_kills_its_process_is_refused_and_the_rest_is_kept(
 ) -> None:
     monkeypatch.setattr(ingest, "CODE", dying_of("03"))
     with Store(tmp_path / "store", jobs=2) as store:
-        found = {os.path.basename(one.origin): one for one in store.add(folder)}
-        refused = [name for name, one in found.items() if one.outcome == "refused"]
+        result = {os.path.basename(each.origin): each for each in store.add(folder)}
+        refused = [name for name, each in result.items() if each.outcome == "refused"]
         assert refused == ["03"]
-        assert found["03"].why == "the process that read the file ended with signal 9"
+        assert result["03"].why == "the process that read the file ended with signal 9"
         assert len(store.list()) == COUNT
         monkeypatch.setattr(ingest, "CODE", ingest.CODE.replace("endswith('03')", "endswith('nothing')"))
         store.add(folder)
@@ -128,12 +128,12 @@ def test_child_processes_end_with_their_parent(
     """After Ctrl-C and kill -9 no process is left, the store is valid, and the next call completes it."""
     many = tmp_path / "in"
     many.mkdir()
-    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
-    for one in range(MORE):
-        (many / str(one)).write_bytes(whole.replace(build_id, one.to_bytes(2, "big") * (len(build_id) // 2)))
+    full, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    for each in range(MORE):
+        (many / str(each)).write_bytes(full.replace(build_id, each.to_bytes(2, "big") * (len(build_id) // 2)))
     for number_of_try in range(20):  # until the signal arrives before the call ends
-        place = tmp_path / f"store{number_of_try}"
-        command = [sys.executable, "-m", "whence.cli", "store", "add", str(place), str(many)]
+        location = tmp_path / f"store{number_of_try}"
+        command = [sys.executable, "-m", "whence.cli", "store", "add", str(location), str(many)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         ) as process:
@@ -146,8 +146,8 @@ def test_child_processes_end_with_their_parent(
         if process.returncode and (processes or len(os.sched_getaffinity(0)) == 1):
             break
     assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[number]
-    with Store(place, jobs=2) as store:
+    with Store(location, jobs=2) as store:
         store.add(many)
         assert len(store.list()) == MORE
-        assert not list((place / "locks").glob("*"))
+        assert not list((location / "locks").glob("*"))
         is_whole(store)

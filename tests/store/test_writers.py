@@ -39,12 +39,12 @@ def is_whole(store: Store) -> None:
 
 def steps(tmp_path: Path, files: Files, first: list[Path], second: Path) -> int:
     """Return the number of writes that adding a file takes."""
-    place = Watched(Folder(tmp_path / "count"), lambda number: None)
+    location = Watched(Folder(tmp_path / "count"), lambda number: None)
     with Store(Folder(tmp_path / "count")) as store:
         store.add(*first)
-    with Store(place) as store:
+    with Store(location) as store:
         store.add(second)
-    return place.count
+    return location.count
 
 
 @pytest.mark.parametrize("case", ["first file", "better file", "second kind"])
@@ -70,7 +70,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_valid_store(tmp_path: Path
             for kind in names.ELF_KINDS:
                 with store.file(files.build_id, kind) as path:
                     assert path is None or path.read_bytes() in {
-                        one.read_bytes() for one in (*first, second)
+                        each.read_bytes() for each in (*first, second)
                     }, (number, kind)  # fmt: skip
             if first:
                 with store.open(files.build_id) as binary:
@@ -82,8 +82,8 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_valid_store(tmp_path: Path
             is_whole(store)
             with store.open(files.build_id) as binary:
                 assert binary.lookup(files.vaddr)[-1].line
-            known = store.find(files.build_id)
-            assert known is not None
+            expected = store.find(files.build_id)
+            assert expected is not None
             for kind in scan(second).kinds:
                 with store.file(files.build_id, kind) as path:
                     assert path is not None
@@ -94,12 +94,12 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_valid_store(tmp_path: Path
 
 def test_a_removal_that_is_killed_at_any_step_is_completed(tmp_path: Path, files: Files) -> None:
     """The remaining files are valid or removed by the next writer; missing files are not listed."""
-    place = Watched(Folder(tmp_path / "count"), lambda number: None)
+    location = Watched(Folder(tmp_path / "count"), lambda number: None)
     with Store(Folder(tmp_path / "count")) as store:
         store.add(files.whole, layouts=["gdb"])
-    assert Store(place).remove(files.build_id)
-    assert place.count >= 12
-    for number in range(place.count):
+    assert Store(location).remove(files.build_id)
+    assert location.count >= 12
+    for number in range(location.count):
         folder = tmp_path / str(number)
         with Store(folder) as store:
             store.add(files.whole, layouts=["gdb"])
@@ -122,8 +122,8 @@ def test_a_removal_that_is_killed_at_any_step_is_completed(tmp_path: Path, files
 def test_of_two_concurrent_writers_the_better_file_is_kept(tmp_path: Path, files: Files, places: str) -> None:
     """A poorer and a better file are put at the same time, in any order: the better file remains."""
     for number in range(100):
-        place = f"memory://race-{id(files)}-{number}" if places == "memory" else str(tmp_path / str(number))
-        stores = [Store(place), Store(place)]
+        location = f"memory://race-{id(files)}-{number}" if places == "memory" else str(tmp_path / str(number))
+        stores = [Store(location), Store(location)]
         gate = threading.Barrier(2)
         failed: list[BaseException] = []
 
@@ -136,7 +136,7 @@ def test_of_two_concurrent_writers_the_better_file_is_kept(tmp_path: Path, files
                 failed.append(error)
 
         pair = [(stores[0], files.symbols), (stores[1], files.whole)]
-        threads = [threading.Thread(target=put, args=one) for one in (pair if number % 2 else reversed(pair))]
+        threads = [threading.Thread(target=put, args=each) for each in (pair if number % 2 else reversed(pair))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -145,10 +145,10 @@ def test_of_two_concurrent_writers_the_better_file_is_kept(tmp_path: Path, files
         with stores[0].file(files.build_id, "executable") as path:
             assert path is not None
             assert path.read_bytes() == files.whole.read_bytes()
-        known = stores[0].find(files.build_id)
-        assert known is not None
-        assert known.quality.units
-        assert known.archive is not None
+        expected = stores[0].find(files.build_id)
+        assert expected is not None
+        assert expected.quality.units
+        assert expected.archive is not None
         with stores[0].open(files.build_id) as binary:
             assert binary.lookup(files.vaddr)[-1].line
         if number % 20 == 0:
@@ -162,8 +162,8 @@ def test_processes_that_add_the_same_files_at_once_make_one_store(tmp_path: Path
         if pid == 0:
             status = 1
             try:
-                found = Store(tmp_path / "store", jobs=1).add(*paths)
-                status = 0 if all(one.outcome != "busy" for one in found) else 2
+                result = Store(tmp_path / "store", jobs=1).add(*paths)
+                status = 0 if all(each.outcome != "busy" for each in result) else 2
             finally:
                 os._exit(status)
         children.append(pid)
@@ -187,29 +187,29 @@ def test_a_lease_makes_other_writers_busy(tmp_path: Path, files: Files) -> None:
 def test_the_lease_of_another_machine_expires_by_time_only(
     tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Folder(tmp_path / "store")
+    location = Folder(tmp_path / "store")
     for ends, holds in ((time.time() + 30, True), (time.time() - leases.SKEW_SECONDS - 1, False)):
-        known = {"owner": "x", "host": "elsewhere", "pid": 1, "started": 1, "until": ends}
-        place.put(names.lock_key(files.build_id), json.dumps(known).encode())
+        expected = {"owner": "x", "host": "elsewhere", "pid": 1, "started": 1, "until": ends}
+        location.put(names.lock_key(files.build_id), json.dumps(expected).encode())
         if holds:
             with pytest.raises(Busy):
-                Lease(place, files.build_id, 0)
+                Lease(location, files.build_id, 0)
         else:
-            with Lease(place, files.build_id, 0) as lease:
+            with Lease(location, files.build_id, 0) as lease:
                 assert lease.taken_over
 
 
 def test_only_one_writer_takes_over_an_expired_lease(tmp_path: Path, files: Files) -> None:
-    place = Folder(tmp_path / "store")
+    location = Folder(tmp_path / "store")
     for _ in range(20):
-        place.put(names.lock_key(files.build_id), b'{"host": "elsewhere", "until": 0}')
+        location.put(names.lock_key(files.build_id), b'{"host": "elsewhere", "until": 0}')
         gate = threading.Barrier(8)
         taken: list[Lease] = []
 
         def take(gate: threading.Barrier = gate, taken: list[Lease] = taken) -> None:
             gate.wait()
             with suppress(Busy):
-                taken.append(Lease(place, files.build_id, 0))
+                taken.append(Lease(location, files.build_id, 0))
 
         threads = [threading.Thread(target=take) for _ in range(8)]
         for thread in threads:
@@ -224,13 +224,13 @@ def test_a_writer_that_lost_its_lease_does_not_write(
     tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An owner that slept past the end of its lease does not write, and does not release the lease of its successor."""
-    place = Folder(tmp_path / "store")
-    lease = Lease(place, files.build_id, 0)
+    location = Folder(tmp_path / "store")
+    lease = Lease(location, files.build_id, 0)
     lease._end = time.monotonic() + leases.MARGIN_SECONDS / 2
     with pytest.raises(Busy, match="expired before its files were written"):
         lease.check()
     lease.release()
-    assert place.head(names.lock_key(files.build_id)) is not None
+    assert location.head(names.lock_key(files.build_id)) is not None
 
 
 def test_a_lease_is_renewed_while_its_owner_works(
@@ -238,13 +238,13 @@ def test_a_lease_is_renewed_while_its_owner_works(
 ) -> None:
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(leases, "_renewer", leases._Renewer())
-    place = Folder(tmp_path / "store")
-    with Lease(place, files.build_id, 0) as lease:
-        before = place.head(names.lock_key(files.build_id))
+    location = Folder(tmp_path / "store")
+    with Lease(location, files.build_id, 0) as lease:
+        before = location.head(names.lock_key(files.build_id))
         lease.keep()
-        assert until(lambda: place.head(names.lock_key(files.build_id)) != before)
+        assert until(lambda: location.head(names.lock_key(files.build_id)) != before)
         lease.check()
-    assert place.head(names.lock_key(files.build_id)) is None
+    assert location.head(names.lock_key(files.build_id)) is None
 
 
 def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) -> None:
@@ -259,8 +259,8 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) ->
         folder = tmp_path / str(number)
         with Store(folder) as store:
             store.add(files.symbols)
-        place = Watched(Folder(folder), lambda now, number=number: full(number, now))  # type: ignore[misc]
-        with Store(place, jobs=1) as store:
+        location = Watched(Folder(folder), lambda now, number=number: full(number, now))  # type: ignore[misc]
+        with Store(location, jobs=1) as store:
             try:
                 store.add(files.whole)
             except OSError as error:

@@ -85,10 +85,10 @@ def test_generated_code_is_listed_by_the_perf_map(process: Running) -> None:
     assert listing.function == "jit:add(int)"
     assert listing.spans == [(process.generated, process.generated + 9)]
     end = hex(process.generated + 8)
-    texts = [f"{one.mnemonic} {one.operands}".rstrip() for one in listing.instructions]
+    texts = [f"{each.mnemonic} {each.operands}".rstrip() for each in listing.instructions]
     assert texts == [text.format(end=end) for text in TEXTS]
     assert listing.notes == [f"the code is from the memory of process {process.pid}"]
-    assert [one.mnemonic for one in again.instructions] == ["mov"]
+    assert [each.mnemonic for each in again.instructions] == ["mov"]
 
 
 def test_code_of_a_file_is_listed_by_its_vaddrs(process: Running) -> None:
@@ -101,7 +101,7 @@ def test_code_of_a_file_is_listed_by_its_vaddrs(process: Running) -> None:
 
 def test_the_vdso_is_listed_from_memory(process: Running) -> None:
     with whence.Process(process.pid) as live, whence.Symbolizer() as symbolizer:
-        vdso = next((one for one in live.mappings() if one.kind is Kind.VDSO), None)
+        vdso = next((each for each in live.mappings() if each.kind is Kind.VDSO), None)
         if vdso is None:
             pytest.skip("there is no vDSO here")
         image = ElfFile.from_bytes(live.read(vdso.start, vdso.size), "[vdso]")
@@ -109,7 +109,7 @@ def test_the_vdso_is_listed_from_memory(process: Running) -> None:
         row = next(row for row in range(len(symbols.value)) if symbols.name(row).endswith("clock_gettime"))
         listing = symbolizer.listing(live, vdso.start + symbols.value[row])
     assert listing.function.endswith("clock_gettime")
-    assert sum(len(one.code) for one in listing.instructions) == symbols.size[row]
+    assert sum(len(each.code) for each in listing.instructions) == symbols.size[row]
 
 
 def test_a_removed_program_with_an_archive_is_listed_from_memory(program: Path, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_a_removed_program_with_an_archive_is_listed_from_memory(program: Path, 
             listing = symbolizer.listing(pid, int(helper, 16))
         Path(perf_map).unlink()
         own = binary.listing("helper")
-    assert [(one.vaddr, one.code) for one in listing.instructions] == [
-        (one.vaddr, one.code) for one in own.instructions
+    assert [(each.vaddr, each.code) for each in listing.instructions] == [
+        (each.vaddr, each.code) for each in own.instructions
     ]
 
 
@@ -140,24 +140,24 @@ def test_unknown_functions_say_what_to_give(process: Running, capsys: pytest.Cap
 
 def test_the_command_lists_a_process(process: Running, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["listing", "--pid", str(process.pid), hex(process.generated), hex(process.helper), "--json"]) == 0
-    found = [json.loads(line)["function"] for line in capsys.readouterr().out.splitlines()]
-    assert found == ["jit:add(int)", "helper"]
+    result = [json.loads(line)["function"] for line in capsys.readouterr().out.splitlines()]
+    assert result == ["jit:add(int)", "helper"]
 
 
 def test_a_core_has_generated_code_and_no_code_of_files(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     core = core_of(program, "abort")
     with whence.Symbolizer() as symbolizer, whence.Core(core) as dump:
-        page = next(one.start for one in dump.mappings() if not one.kind.has_file and one.kind is not Kind.VDSO)
+        page = next(each.start for each in dump.mappings() if not each.kind.has_file and each.kind is not Kind.VDSO)
         listing = symbolizer.listing(dump, page + 64, page + 73)
-        assert [one.mnemonic for one in listing.instructions] == [text.split()[0] for text in TEXTS]
+        assert [each.mnemonic for each in listing.instructions] == [text.split()[0] for text in TEXTS]
         with pytest.raises(LookupError, match="give START,END"):
             symbolizer.listing(dump, page + 64)
     assert main(["listing", "--core", str(core), f"{page + 64:#x},{page + 73:#x}"]) == 0
     assert f"the code is from the memory of the core {core}" in capsys.readouterr().out
     with ElfFile.open(program) as elf, whence.Core(core) as dump, whence.open(program) as binary:
-        text = next(one for one in dump.mappings() if one.path == str(program))
+        text = next(each for each in dump.mappings() if each.path == str(program))
         (part,) = binary.find("helper")
-        segment = next(one for one in elf.segments if one.executable and one.is_loaded)
+        segment = next(each for each in elf.segments if each.executable and each.is_loaded)
         runtime = part.vaddr - segment.vaddr + segment.file_offset - text.file_offset_of(text.start) + text.start
     debug = program.parent / "jit.debug"
     subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
@@ -180,7 +180,7 @@ def test_generated_code_of_a_profile_is_listed_while_its_process_runs(process: R
     profile.samples.add([profile.location(0, process.generated + 8)], [10], (pid,))
     profile.symbolize()
     (listing,) = profile.annotate("jit:add")
-    assert [one.self for one in listing.instructions] == [0, 30, 0, 0, 10]
+    assert [each.self for each in listing.instructions] == [0, 30, 0, 0, 10]
     assert (listing.self_cost, listing.cost, listing.total) == (40, 40, 40)
     profile.samples.labels = [()] * 2
     (listing,) = profile.annotate("jit:add")

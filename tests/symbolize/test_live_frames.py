@@ -127,9 +127,9 @@ def test_addresses_of_numpy_are_integers_like_others() -> None:
         for kind in ("u8", "i8"):
             asked = numpy.array([address, 0], kind)
             for back in (False, True):
-                found = symbolizer.symbolize(os.getpid(), asked, return_address=back)
-                assert [type(answer.address) for answer in found] == [int, int]
-                assert found == symbolizer.symbolize(os.getpid(), [address, 0], return_address=back)
+                result = symbolizer.symbolize(os.getpid(), asked, return_address=back)
+                assert [type(answer.address) for answer in result] == [int, int]
+                assert result == symbolizer.symbolize(os.getpid(), [address, 0], return_address=back)
         for wrong in ("5", 5.0):
             with pytest.raises(TypeError, match="integer"):
                 only(symbolizer, os.getpid(), wrong)  # type: ignore[arg-type]

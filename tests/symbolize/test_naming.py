@@ -77,14 +77,14 @@ def test_a_bug_in_the_table_of_chains_is_raised_in_tests(
 ) -> None:
     break_once(monkeypatch)
     with binary, pytest.raises(ZeroDivisionError):
-        table_of(binary, [one.vaddr for one in binary.functions()])
+        table_of(binary, [each.vaddr for each in binary.functions()])
 
 
 def test_a_bug_in_the_table_of_chains_is_logged_and_the_names_are_the_same(
     binary: whence.Binary, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with binary:
-        vaddrs = [1, *(one.vaddr for one in binary.functions())]
+        vaddrs = [1, *(each.vaddr for each in binary.functions())]
         expected = chains_of(binary, vaddrs)
         break_once(monkeypatch)
         monkeypatch.setattr(internal_error, "reraise", False)

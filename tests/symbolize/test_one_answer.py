@@ -32,7 +32,10 @@ def program(tmp_path: Path) -> Path:
         Segment(1, 5, file_offset=offset, vaddr=vaddr, file_size=size, memory_size=size, align=0x1000)
         for offset, vaddr, size in (LOW, HIGH)
     ]
-    symbols = [Symbol(name, at, 0x100, section=".high" if name.startswith("high") else ".text") for name, at in SYMBOLS]
+    symbols = [
+        Symbol(name, position, 0x100, section=".high" if name.startswith("high") else ".text")
+        for name, position in SYMBOLS
+    ]
     text = Section(".text", b"\x90" * 0x2000, vaddr=0x11000, flags=6)
     sections = [build_id_note(ID), text, Section(".high", b"\x90" * 0x2000, vaddr=0x22000, flags=6)]
     path.write_bytes(forge(sections, [Segment(4, 4, of=".note.gnu.build-id", align=4), *segments], symbols=symbols))
@@ -43,7 +46,7 @@ def by_pid(program: Path, addresses: list[int]) -> list[str]:
     lines = [Line(BIAS + low, BIAS + end, str(program), offset, of=program) for low, end, offset in MAPPINGS]
     process(program.parent, 7, lines)
     with Symbolizer(proc_root=program.parent) as symbolizer:
-        return [one.frames[-1].function if one.frames else "" for one in symbolizer.symbolize(7, addresses)]
+        return [each.frames[-1].function if each.frames else "" for each in symbolizer.symbolize(7, addresses)]
 
 
 def by_core(program: Path, addresses: list[int]) -> list[str]:
@@ -53,7 +56,7 @@ def by_core(program: Path, addresses: list[int]) -> list[str]:
     file = program.parent / "core"
     file.write_bytes(forged.core(mapped))
     with Symbolizer() as symbolizer:
-        return [one.frames[-1].function if one.frames else "" for one in symbolizer.symbolize(Core(file), addresses)]
+        return [each.frames[-1].function if each.frames else "" for each in symbolizer.symbolize(Core(file), addresses)]
 
 
 def by_profile(program: Path, addresses: list[int], *, end_known: bool = True) -> list[str]:
@@ -69,7 +72,7 @@ def by_profile(program: Path, addresses: list[int], *, end_known: bool = True) -
 
 
 def by_columns(program: Path, addresses: list[int], *, lists: bool = False) -> list[str]:
-    owners = [next(one for one in MAPPINGS if BIAS + one[0] <= address < BIAS + one[1]) for address in addresses]
+    owners = [next(each for each in MAPPINGS if BIAS + each[0] <= address < BIAS + each[1]) for address in addresses]
     columns = {
         "build_id": pa.array([ID] * len(addresses)),
         "address": pa.array(addresses, pa.uint64()),
@@ -87,8 +90,8 @@ def by_filter(program: Path, addresses: list[int]) -> list[str]:
     lines = [Line(BIAS + low, BIAS + end, str(program), offset, of=program) for low, end, offset in MAPPINGS]
     with Places(Locator()) as places:
         places.learn(maps_text(lines))
-        found = [places.at_runtime(address) for address in addresses]
-    return [frames[-1].function if frames else "" for frames in found]
+        result = [places.at_runtime(address) for address in addresses]
+    return [frames[-1].function if frames else "" for frames in result]
 
 
 def test_two_executable_segments_on_one_page_give_one_answer_through_every_door(program: Path) -> None:

@@ -165,9 +165,9 @@ def test_a_snapshot_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest
 )
 def test_a_damaged_field_is_a_maps_error(tmp_path: Path, where: tuple[str | int, ...], value: object) -> None:
     top = json.loads(taken(tmp_path, mapped(program(tmp_path / "app"))).to_json())
-    at = top
+    offset = top
     for step in where[:-1]:
-        at = at[step]
-    at[where[-1]] = value
+        offset = offset[step]
+    offset[where[-1]] = value
     with pytest.raises(MapsError, match="invalid fields"):
         SnapshotMappings.from_json(json.dumps(top))

@@ -79,10 +79,10 @@ def values_of(stacks: list[Stack], function: str) -> dict[str, str]:
 
 def outcomes(program: Path, core: Path, *, raw: bool = False) -> dict[str, list[Compared]]:
     """The variables of the program's own code by how they compare with gdb's."""
-    found: dict[str, list[Compared]] = {}
+    result: dict[str, list[Compared]] = {}
     for each in compared(stacks_of(core), gdb_frames(core, program, program.parent, raw=raw)):
-        found.setdefault(each.outcome, []).append(each)
-    return found
+        result.setdefault(each.outcome, []).append(each)
+    return result
 
 
 def test_values_of_c_are_those_in_the_source() -> None:
@@ -114,11 +114,11 @@ COMPILERS = [
 @pytest.mark.parametrize("command", COMPILERS, ids=" ".join)
 def test_values_of_c_are_gdbs(command: tuple[str, ...]) -> None:
     program, core = crashed("values.c", command[0], "-g", *command[1:])
-    found = outcomes(program, core)
-    assert "different" not in found
-    count = Counter({outcome: len(each) for outcome, each in found.items()})
+    result = outcomes(program, core)
+    assert "different" not in result
+    count = Counter({outcome: len(each) for outcome, each in result.items()})
     assert count["only gdb"] <= 1  # an array whose length is unknown, once more
-    assert count["whence missing"] <= 0.05 * count.total(), found["whence missing"]
+    assert count["whence missing"] <= 0.05 * count.total(), result["whence missing"]
 
 
 def test_values_pass_through_functions_that_jumped_to_others() -> None:
@@ -267,11 +267,11 @@ def test_containers_of_both_libraries_have_their_elements(library: str) -> None:
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_values_of_libstdcxx_are_those_of_its_printers_for_gdb(level: str) -> None:
     program, core = crashed("containers.cpp", "g++", "-std=c++20", "-w", "-g", level)
-    found = outcomes(program, core)
-    if not any("std::vector of length" in each.theirs for each in found["equal"]):
+    result = outcomes(program, core)
+    if not any("std::vector of length" in each.theirs for each in result["equal"]):
         pytest.skip("the printers of libstdc++ are not loaded into gdb")
-    assert [each for each in found.get("different", []) if each.name not in ("called", "null", "path")] == []
-    assert len(found["equal"]) > 45
+    assert [each for each in result.get("different", []) if each.name not in ("called", "null", "path")] == []
+    assert len(result["equal"]) > 45
 
 
 RUST = {
@@ -366,14 +366,14 @@ GO = {
 
 @functools.cache
 def crashed_go() -> tuple[Path, Path]:
-    place = folder() / "go-values"
-    place.mkdir()
-    shutil.copy(PROGRAMS / "values.go", place)
-    program = place / "values"
+    location = folder() / "go-values"
+    location.mkdir()
+    shutil.copy(PROGRAMS / "values.go", location)
+    program = location / "values"
     root = goroot()
     done = subprocess.run(
         [root / "bin" / "go", "build", "-gcflags=-N -l", "-o", program, "values.go"],
-        cwd=place, capture_output=True, text=True, env=environment(root, GO111MODULE="off", GOFLAGS=""),
+        cwd=location, capture_output=True, text=True, env=environment(root, GO111MODULE="off", GOFLAGS=""),
     )  # fmt: skip
     assert not done.returncode, done.stderr
     return program, core_of(program)
@@ -395,7 +395,7 @@ def test_values_of_go_are_those_in_the_source() -> None:
 
 def test_values_of_go_are_gdbs() -> None:
     program, core = crashed_go()
-    known = ("any1", "any2", "nilany", "fault", "speaks", "none", "function", "many")  # whence knows more types
-    found = outcomes(program, core)
-    assert [each for each in found.get("different", []) if each.name not in known] == []
-    assert len(found["equal"]) > 80
+    expected = ("any1", "any2", "nilany", "fault", "speaks", "none", "function", "many")  # whence knows more types
+    result = outcomes(program, core)
+    assert [each for each in result.get("different", []) if each.name not in expected] == []
+    assert len(result["equal"]) > 80

@@ -127,11 +127,11 @@ def test_limits_bound_elements_and_depth() -> None:
     array = of(DW_TAG_array_type, LONG, bound)
     memory = b"".join(n.to_bytes(8, "little") for n in range(1000))
     data = file([LONG, array], [variable("v", array, FBREG + b"\0")])
-    (found,) = variables_of(data, {STACK: memory}, {6: STACK}, limits=Limits(elements=3))
-    assert (str(found.value), found.value.length, found.value.is_cut) == ("{0, 1, 2...}", 1000, True)
+    (result,) = variables_of(data, {STACK: memory}, {6: STACK}, limits=Limits(elements=3))
+    assert (str(result.value), result.value.length, result.value.is_cut) == ("{0, 1, 2...}", 1000, True)
     memory = bytes(8 * 990) + memory[:80]
-    (found,) = variables_of(data, {STACK: memory}, {6: STACK})
-    assert str(found.value) == "{0 <repeats 991 times>, 1, 2, 3, 4, 5, 6, 7, 8, 9}"
+    (result,) = variables_of(data, {STACK: memory}, {6: STACK})
+    assert str(result.value) == "{0 <repeats 991 times>, 1, 2, 3, 4, 5, 6, 7, 8, 9}"
 
 
 def test_a_variable_without_name_or_with_a_bad_type_does_not_hide_others() -> None:
@@ -139,15 +139,15 @@ def test_a_variable_without_name_or_with_a_bad_type_does_not_hide_others() -> No
     broken.attributes = [*broken.attributes[:1], (d.DW_AT_type, d.DW_FORM_ref4, 0x7FFFFF), broken.attributes[2]]
     unnamed = Die(d.DW_TAG_variable, [(d.DW_AT_type, d.DW_FORM_ref4, INT)])
     data = file([INT], [broken, unnamed, variable("good", INT, FBREG + b"\0")])
-    values = {one.name: one.value for one in variables_of(data, {STACK: bytes(64)}, {6: STACK})}
+    values = {each.name: each.value for each in variables_of(data, {STACK: bytes(64)}, {6: STACK})}
     assert values["broken"].kind is ValueKind.MISSING
     assert values["good"].text == "0"
 
 
 def test_arguments_are_marked() -> None:
     data = file([INT], [variable("a", INT, b"\x30\x9f", argument=True), variable("l", INT, b"\x31\x9f")])
-    found = [(one.name, one.is_argument, one.type) for one in variables_of(data)]
-    assert found == [("a", True, "int"), ("l", False, "int")]
+    result = [(each.name, each.is_argument, each.type) for each in variables_of(data)]
+    assert result == [("a", True, "int"), ("l", False, "int")]
 
 
 def test_unsigned_bytes_are_characters_in_c() -> None:

@@ -55,9 +55,9 @@ def test_archives_without_the_option_are_unchanged(tmp_path: Path) -> None:
     assert b"UNWD" not in plain
     assert len(unwound) > len(plain)
     with lidia.open(tmp_path / "unwound") as table:
-        held = table.unwind()
-        assert held is not None
-        assert [one.name for one in held.tables] == [".eh_frame"]
+        kept = table.unwind()
+        assert kept is not None
+        assert [each.name for each in kept.tables] == [".eh_frame"]
         assert table.verify() == []
     with lidia.open(tmp_path / "plain") as table:
         assert table.unwind() is None
@@ -65,10 +65,10 @@ def test_archives_without_the_option_are_unchanged(tmp_path: Path) -> None:
 
 def test_the_chunk_round_trips() -> None:
     data = pack_unwind(62, 64, False, 0x2000, TABLES)
-    found = read_unwind(memoryview(data))
-    assert (found.machine, found.bits, found.big, found.text_vaddr) == (62, 64, False, 0x2000)
-    assert [(one.name, one.vaddr, bytes(one.data)) for one in found.tables] == [
-        (one.name, one.vaddr, bytes(one.data)) for one in TABLES
+    result = read_unwind(memoryview(data))
+    assert (result.machine, result.bits, result.big, result.text_vaddr) == (62, 64, False, 0x2000)
+    assert [(each.name, each.vaddr, bytes(each.data)) for each in result.tables] == [
+        (each.name, each.vaddr, bytes(each.data)) for each in TABLES
     ]
 
 
@@ -77,7 +77,7 @@ def test_a_damaged_chunk_is_rejected_or_read() -> None:
     for size in range(len(data)):
         with pytest.raises(LidiaError):
             read_unwind(memoryview(data[:size]))
-    for at in range(len(data)):
+    for index in range(len(data)):
         for value in (0, 1, 0x7F, 0xFF):
-            broken = memoryview(data[:at] + bytes([value]) + data[at + 1 :])
+            broken = memoryview(data[:index] + bytes([value]) + data[index + 1 :])
             survives(lambda broken=broken: read_unwind(broken), refused=LidiaError)

@@ -110,9 +110,9 @@ def test_a_call_through_a_null_pointer_has_its_caller_in_the_link_register(tramp
     process.code[0x100 : 0x100 + len(trampoline) // 2] = bytes.fromhex(trampoline)
     process.code[0x1FE:0x200] = bytes.fromhex("9847")  # blx r3
     struct.pack_into("<16I", process.stack, 32, *[0] * 13, STACK + 0x200, CODE + 0x201, 0)
-    found = Unwinder(ARM, process, process).unwind(CODE + 0x100, {SP: STACK})
-    assert [frame.pc for frame in found.frames] == [CODE + 0x100, 0, CODE + 0x200]
-    assert found.end is End.NO_CFI
+    result = Unwinder(ARM, process, process).unwind(CODE + 0x100, {SP: STACK})
+    assert [frame.pc for frame in result.frames] == [CODE + 0x100, 0, CODE + 0x200]
+    assert result.end is End.NO_CFI
 
 
 def test_a_stacks_explanation_uses_the_given_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +126,6 @@ def test_a_frame_record_leads_to_what_makecontext_wrote() -> None:
     process = Process()
     process.code[0x100:0x103] = bytes.fromhex("4889dc")  # mov %rbx, %rsp: not after a call
     process.words(STACK + 0x20, 0, CODE + 0x100)
-    found = process.unwind(CODE + 0x10, STACK, r6=STACK + 0x20)
-    assert [frame.pc for frame in found.frames] == [CODE + 0x10, CODE + 0x100]
-    assert found.end is End.COMPLETE
+    result = process.unwind(CODE + 0x10, STACK, r6=STACK + 0x20)
+    assert [frame.pc for frame in result.frames] == [CODE + 0x10, CODE + 0x100]
+    assert result.end is End.COMPLETE

@@ -23,17 +23,17 @@ SKIP_NEXT = b"\x0f\x11"  # DW_CFA_def_cfa_expression with an expression of 17 by
 
 
 def fde_of(program: bytes, **options: bytes) -> Fde:
-    found = FrameSection(section(program, **options), VADDR).find(CODE)
-    assert found is not None
-    return found
+    result = FrameSection(section(program, **options), VADDR).find(CODE)
+    assert result is not None
+    return result
 
 
 def test_rows_of_a_function_with_a_frame_pointer() -> None:
     # advance 1; CFA offset 16; rbp at CFA-16; advance 3; CFA register rbp; advance 0x20; CFA rsp+8; restore rbp
     fde = fde_of(bytes.fromhex("41 0e10 8602 43 0d06 60 0c0708 c6"))
-    at = [(row.start - CODE, row.cfa, row.rules.get(6)) for row in fde.rows]
+    offset = [(row.start - CODE, row.cfa, row.rules.get(6)) for row in fde.rows]
     saved = Rule(How.OFFSET, -16)
-    assert at == [
+    assert offset == [
         (0, Cfa(7, 8), None),
         (1, Cfa(7, 16), saved),
         (4, Cfa(6, 16), saved),
@@ -143,10 +143,12 @@ def test_a_search_table_with_overlapping_records_has_a_bounded_cost() -> None:
         offsets.append(len(data))
         data += struct.pack("<IIIIB", 0, len(data) + 4, CODE + n * 16, 16, 0) + bytes(997) + SKIP_NEXT
     data += bytes(17)
-    for at in offsets:  # each extends to the end
-        struct.pack_into("<I", data, at, len(data) - at - 4)
+    for index in offsets:  # each extends to the end
+        struct.pack_into("<I", data, index, len(data) - index - 4)
     vaddr = 0x20000
-    entries = b"".join(struct.pack("<ii", CODE + n * 16 - vaddr, VADDR + at - vaddr) for n, at in enumerate(offsets))
+    entries = b"".join(
+        struct.pack("<ii", CODE + n * 16 - vaddr, VADDR + index - vaddr) for n, index in enumerate(offsets)
+    )
     header = bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(offsets)) + entries
     frames = FrameSection(bytes(data), VADDR, header=(vaddr, header))
     assert frames.find(CODE + 999 * 16) is not None
@@ -170,10 +172,10 @@ def test_augmentation_letters_mark_signal_frames_and_unknown_ones_are_skipped() 
 def test_the_search_table_is_used_but_not_trusted() -> None:
     data = section(b"\x0e\x20")
     fde_at = 4 + struct.unpack_from("<I", data)[0]
-    for starts, at in (([CODE], fde_at), ([CODE, CODE - 1], fde_at), ([CODE - 8], 0), ([CODE], 1 << 20), ([], 0)):
-        found = FrameSection(data, VADDR, header=table(data, starts, at)).find(CODE + 5)
-        assert found is not None
-        assert found.rows[0].cfa == Cfa(7, 32)
+    for starts, offset in (([CODE], fde_at), ([CODE, CODE - 1], fde_at), ([CODE - 8], 0), ([CODE], 1 << 20), ([], 0)):
+        result = FrameSection(data, VADDR, header=table(data, starts, offset)).find(CODE + 5)
+        assert result is not None
+        assert result.rows[0].cfa == Cfa(7, 32)
     lying = FrameSection(data, VADDR, header=table(data, [CODE + 0x200], fde_at))
     assert lying.find(CODE + 0x210) is None
 
@@ -182,24 +184,24 @@ def test_debug_frame_of_each_version_and_of_64_bit_dwarf() -> None:
     for version, wide in ((1, False), (3, False), (4, False), (4, True)):
         head = bytes((version, 0)) + (b"\x08\0" if version == 4 else b"") + b"\1\x78\x10" + ENTRY_ROW
         mark = b"\xff" * (8 if wide else 4)
-        place = struct.pack("<Q" if wide else "<I", 0)
-        body = [mark + head, place + struct.pack("<QQ", CODE, 0x10), place + struct.pack("<QQ", 1, 0x10)]
+        location = struct.pack("<Q" if wide else "<I", 0)
+        body = [mark + head, location + struct.pack("<QQ", CODE, 0x10), location + struct.pack("<QQ", 1, 0x10)]
         data = b"".join(
             (b"\xff" * 4 + struct.pack("<Q", len(b)) if wide else struct.pack("<I", len(b))) + b for b in body
         )
         frames = FrameSection(data, 0, name=".debug_frame", code=[(CODE, CODE + 0x100)])
-        found = frames.find(CODE + 0xF)
-        assert found is not None, version
-        assert found.rows[0].cfa == Cfa(7, 8)
+        result = frames.find(CODE + 0xF)
+        assert result is not None, version
+        assert result.rows[0].cfa == Cfa(7, 8)
         assert frames.find(2) is None  # what the linker dropped
         assert frames.find(CODE + 0x10) is None
 
 
 def test_damaged_bytes_give_errors_or_rows() -> None:
-    whole = section(bytes.fromhex("41 0e10 8602 43 0d06 0a 60 0c0708 c6 41 0b 1003027708 0f027708"))
+    full = section(bytes.fromhex("41 0e10 8602 43 0d06 0a 60 0c0708 c6 41 0b 1003027708 0f027708"))
     generator = random.Random(5)
     for _ in range(3000):
-        data = bytearray(whole)
+        data = bytearray(full)
         for _ in range(generator.randint(1, 3)):
             data[generator.randrange(len(data))] = generator.randrange(256)
         cut = bytes(data[: generator.randint(1, len(data))] if generator.random() < 0.3 else data)
@@ -220,10 +222,10 @@ def readelf() -> None:
 @pytest.mark.usefixtures("readelf")
 def test_every_row_of_the_c_library_matches_readelf() -> None:
     places = [Path(f"/lib/x86_64-linux-gnu/{name}") for name in ("libc.so.6", "ld-linux-x86-64.so.2")]
-    found = [path for path in places if path.exists()]
-    if not found:
+    result = [path for path in places if path.exists()]
+    if not result:
         pytest.skip("no C library where Debian has it")
-    assert all(compared(path) > 1000 for path in found)
+    assert all(compared(path) > 1000 for path in result)
 
 
 @pytest.mark.usefixtures("readelf")

@@ -238,10 +238,10 @@ def test_damaged_files_never_raise_anything_but_dwarf_errors() -> None:
     dice = random.Random(9)
     functions = [(0, 0x01020021), (0x20, 0x02221800), (0x30, 0x03030000)]
     seed = macho(unwind_info(functions, 0x40), X64_CODE, functions=[0, 0x20, 0x30])
-    at = seed.index(unwind_info(functions, 0x40))
+    position = seed.index(unwind_info(functions, 0x40))
     for _ in range(600):
-        info = mutated(seed[at : at + 100], dice)
-        data = seed[:at] + info[:100].ljust(100, b"\0") + seed[at + 100 :]
+        info = mutated(seed[position : position + 100], dice)
+        data = seed[:position] + info[:100].ljust(100, b"\0") + seed[position + 100 :]
         try:
             table = CompactUnwind.of_file(MachoFile.from_bytes(data))
             for offset in range(0, 0x48, 3):

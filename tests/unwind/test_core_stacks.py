@@ -39,25 +39,25 @@ def by_gdb(program: Path, core: Path) -> dict[int, list[int | None]]:
     if shutil.which("gdb") is None:
         pytest.skip("gdb is not on this machine")
     settings = ("debuginfod enabled off", "debug-file-directory /nonexistent", "backtrace past-main on", "width 0")
-    words = [word for one in settings for word in ("-iex", f"set {one}")]
+    words = [word for each in settings for word in ("-iex", f"set {each}")]
     done = subprocess.run(
         ["gdb", "-batch", "-nx", *words, "-ex", "thread apply all bt", str(program), str(core)],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    found: dict[int, list[int | None]] = {}
+    result: dict[int, list[int | None]] = {}
     for line in done.stdout.splitlines():
         if (match := THREAD.match(line)) is not None:
-            frames = found[int(match[1])] = []
-        elif found and (match := FRAME.match(line)) is not None:
+            frames = result[int(match[1])] = []
+        elif result and (match := FRAME.match(line)) is not None:
             frames.append(int(match[1], 16) if match[1] else None)
     # the parent of a vfork, which shares its memory, has threads that libthread_db tells of, and that the core has not
-    return {tid: frames for tid, frames in found.items() if frames != [None]}
+    return {tid: frames for tid, frames in result.items() if frames != [None]}
 
 
 def ours(core: Path) -> dict[int, list[int | None]]:
     stacks = whence.Core(core).stacks()
     assert [(stack.end, stack.detail) for stack in stacks] == [(End.COMPLETE, "")] * len(stacks)
-    return {stack.tid: [None if one.is_trampoline else one.pc for one in stack.frames] for stack in stacks}
+    return {stack.tid: [None if each.is_trampoline else each.pc for each in stack.frames] for stack in stacks}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,15 +68,15 @@ def test_the_frames_of_every_thread_match_gdb(kind: str, tmp_path: Path) -> None
         expected = by_gdb(program, core)
         if kind == "debug-frame":  # with debug info gdb shows no address at a line's beginning, and inlined calls
             expected = {tid: [pc for pc in frames if pc] for tid, frames in expected.items()}
-            found = ours(core)
-            assert expected.keys() == found.keys()
-            assert all({*expected[tid]} <= {*found[tid]} for tid in found), mode
+            result = ours(core)
+            assert expected.keys() == result.keys()
+            assert all({*expected[tid]} <= {*result[tid]} for tid in result), mode
             continue
         assert ours(core) == expected, (kind, mode)
 
 
 def functions(stack: whence.Stack) -> list[str]:
-    return [one.function for frame in stack.frames for one in frame.place.frames]
+    return [each.function for frame in stack.frames for each in frame.place.frames]
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_code_without_cfi_is_unwound_by_its_instructions(words: tuple[str, ...],
     program = compiled(tmp_path, "-pthread", "-g0", "-fno-ipa-cp", *words, source=PROGRAM)
     crashed, *others = whence.Core(core_of(program, "w")).stacks()
     assert functions(crashed)[:13] == ["boom", *["deep"] * 10, "wide", "mode"]
-    assert [one.found_by for one in crashed.frames[:13]] == [FoundBy.REGISTERS, *[FoundBy.INSTRUCTIONS] * 12]
+    assert [each.found_by for each in crashed.frames[:13]] == [FoundBy.REGISTERS, *[FoundBy.INSTRUCTIONS] * 12]
     assert crashed.end is End.COMPLETE
-    assert all(functions(one)[-1] == "wait_here" or one.end is End.COMPLETE for one in others)  # which never returns
+    assert all(functions(each)[-1] == "wait_here" or each.end is End.COMPLETE for each in others)  # which never returns
 
 
 def test_a_thread_is_printed_with_its_signal_registers_and_inlined_calls(
@@ -116,8 +116,8 @@ def test_a_thread_is_printed_with_its_signal_registers_and_inlined_calls(
     told = json.loads(line)
     assert (told["tid"], told["signal_name"], told["fault_address"]) == (int(tid), "SIGSEGV", "0x8")
     assert told["registers"]["rip"] == told["frames"][0]["address"]
-    assert [one["function"] for one in told["frames"][:4]] == ["boom", "inlined", "deep", "deep"]
-    assert [one["signal_trampoline"] for one in told["frames"]].count(True) == 1
+    assert [each["function"] for each in told["frames"][:4]] == ["boom", "inlined", "deep", "deep"]
+    assert [each["signal_trampoline"] for each in told["frames"]].count(True) == 1
     assert told["end"] == "complete"
 
     other = next(line.split()[1] for line in out[1:] if line.startswith("thread "))
@@ -165,9 +165,9 @@ def test_a_stack_that_overflowed_keeps_both_ends_and_counts_the_middle(tmp_path:
 def test_a_truncated_core_has_stacks_up_to_its_end(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-pthread", "-O2", source=PROGRAM)
     core = core_of(program, "d")
-    whole = core.read_bytes()
+    full = core.read_bytes()
     for part in range(1, 20):
-        core.write_bytes(whole[: len(whole) * part // 20])
+        core.write_bytes(full[: len(full) * part // 20])
         for stack in whence.Core(core).stacks():
             assert stack.end in End
             assert stack.frames
@@ -243,17 +243,17 @@ def test_threads_of_musl_are_unwound_to_the_entry_of_the_program_or_the_thread(
     if shutil.which("musl-gcc") is None:
         pytest.skip("no musl-gcc on this machine")
     (tmp_path / "program.c").write_text(PROGRAM)
-    found = {}
+    result = {}
     for kind, words in (("named", ("-static",)), ("other", options)):
         program = tmp_path / kind
         subprocess.run(["musl-gcc", "-O2", *words, "-o", program, tmp_path / "program.c"], check=True)
-        stacks = found[kind] = whence.Core(core_of(program, "e")).stacks()
+        stacks = result[kind] = whence.Core(core_of(program, "e")).stacks()
         assert [(stack.end, stack.detail) for stack in stacks] == [(End.COMPLETE, "")] * len(stacks)
-        assert not {FoundBy.SCAN, FoundBy.FRAME_POINTER} & {one.found_by for stack in stacks for one in stack.frames}
-    assert functions(found["named"][0])[-3:] == ["main", "libc_start_main_stage2", "_start"]
-    assert {functions(stack)[-1] for stack in found["named"][1:]} == {"__clone"}
+        assert not {FoundBy.SCAN, FoundBy.FRAME_POINTER} & {each.found_by for stack in stacks for each in stack.frames}
+    assert functions(result["named"][0])[-3:] == ["main", "libc_start_main_stage2", "_start"]
+    assert {functions(stack)[-1] for stack in result["named"][1:]} == {"__clone"}
     if "-Os" not in options:
-        assert len(found["named"][0].frames) == len(found["other"][0].frames)
+        assert len(result["named"][0].frames) == len(result["other"][0].frames)
 
 
 CRASH_IN_VDSO = """

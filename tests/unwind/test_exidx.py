@@ -39,8 +39,8 @@ SP, LINK = 13, 14
     ],
 )
 def test_each_instruction(code: str, cfa: tuple[int, int], saved: dict[int, int]) -> None:
-    found, rules = unwound(bytes.fromhex(code))
-    assert found == Cfa(*cfa)
+    result, rules = unwound(bytes.fromhex(code))
+    assert result == Cfa(*cfa)
     assert {register: rule.number for register, rule in rules.items()} == saved
 
 

@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> tuple[bool, list[tuple[str, str]]]:
-    found = json.loads(capsys.readouterr().out)
-    return found["answered"], [(step["what"], step["outcome"]) for step in found["steps"]]
+    result = json.loads(capsys.readouterr().out)
+    return result["answered"], [(step["what"], step["outcome"]) for step in result["steps"]]
 
 
 def test_each_frame_of_a_live_thread_has_its_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,10 +46,12 @@ def test_each_frame_of_a_live_thread_has_its_rule(tmp_path: Path, capsys: pytest
     frames = [outcome for what, outcome in steps if what.startswith("#")]
     rules = [outcome for what, outcome in steps if what == "caller by"]
     assert len(frames) == len(rules)
-    at = next(index for index, (what, one) in enumerate(steps) if what == "function" and one.startswith("stop at"))
-    assert steps[at + 1][0] == "caller by"
-    assert steps[at + 1][1].startswith(".eh_frame+0x")
-    assert "CFA = rsp+" in steps[at + 1][1]
+    offset = next(
+        index for index, (what, each) in enumerate(steps) if what == "function" and each.startswith("stop at")
+    )
+    assert steps[offset + 1][0] == "caller by"
+    assert steps[offset + 1][1].startswith(".eh_frame+0x")
+    assert "CFA = rsp+" in steps[offset + 1][1]
     assert any("returns from a signal handler: the registers that the kernel saved" in rule for rule in rules)
     assert rules[-1].endswith("return address is undefined")
     assert steps[-1] == ("answer", "complete: the outermost frame is reached")
@@ -62,8 +64,8 @@ def test_each_frame_of_a_thread_of_a_core_has_its_rule(tmp_path: Path, capsys: p
     stack = json.loads(capsys.readouterr().out)
     assert main(["explain", str(core), "--stack", str(stack["tid"]), "--json"]) == 0
     _, steps = told(capsys)
-    assert [one for what, one in steps if what == "found by"][:2] == ["registers", "cfi"]
-    functions = [one.split(" at ")[0] for what, one in steps if what == "function"]
+    assert [each for what, each in steps if what == "found by"][:2] == ["registers", "cfi"]
+    functions = [each.split(" at ")[0] for what, each in steps if what == "function"]
     assert functions == [frame["function"] for frame in stack["frames"]]
 
 

@@ -143,8 +143,8 @@ def stack_of(tmp_path: Path, pdb: bytes, words: dict[int, int], *, eip: int = 0x
     module = Module(BASE, 0x9000, "C:\\app.exe", rsds("app.pdb", GUID))
     (tmp_path / "app.dmp").write_bytes(Dump(modules=[module], threads=[thread], cpu=0, platform=2).build())
     with Symbolizer(binaries=[str(tmp_path / "app.pdb")]) as symbolizer:
-        (found,) = Core(tmp_path / "app.dmp").stacks(symbolizer)
-    return [*(f"{frame.place.frames[0].function} {frame.found_by}" for frame in found.frames), found.end.value]
+        (result,) = Core(tmp_path / "app.dmp").stacks(symbolizer)
+    return [*(f"{frame.place.frames[0].function} {frame.found_by}" for frame in result.frames), result.end.value]
 
 
 IN_CALLER, IN_START = BASE + 0x1060, BASE + 0x1090
@@ -160,8 +160,8 @@ def test_parameters_of_the_callee_are_below_the_callers_frame(tmp_path: Path) ->
 def test_arguments_pushed_for_a_later_call_are_skipped(tmp_path: Path) -> None:
     words = {0: IN_CALLER, 4: 1, 8: 2, 12: 3, 16: 4, 36: STACK + 0x80, 40: IN_START, 0x80: 0, 0x84: 0}
     program = row(0x1044, 0x3C, BY_SIZE, local=16, saved=4)
-    found = stack_of(tmp_path, forged([ROWS[0], program, ROWS[4]]), words, ebp=STACK + 0x80)
-    assert found == EXPECTED
+    result = stack_of(tmp_path, forged([ROWS[0], program, ROWS[4]]), words, ebp=STACK + 0x80)
+    assert result == EXPECTED
 
 
 def test_frames_with_sizes_only_are_unwound(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_records_are_those_of_symbolic() -> None:
         assert table is not None
         ours = [line.split(None, 12) for line in table.records()]
     picked = (2, 3, 4, 5, 7, 8, 9, 11, 12)  # not the largest stack
-    assert sorted([one[index] for index in picked] for one in ours) == sorted(
-        [one[index] for index in picked] for one in theirs
+    assert sorted([each[index] for index in picked] for each in ours) == sorted(
+        [each[index] for index in picked] for each in theirs
     )
     assert len(ours) > 40
 

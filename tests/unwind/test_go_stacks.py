@@ -60,15 +60,15 @@ def test_the_frames_of_a_crash_are_gos(programs: dict[str, Path], kind: str, mod
     first, *others = whence.Core(core).stacks()
     assert (first.end, first.detail) == (End.COMPLETE, "")
     assert {stack.end for stack in others} <= {End.COMPLETE}
-    found = [(frame.sp, frame.pc) for frame in first.frames]
+    result = [(frame.sp, frame.pc) for frame in first.frames]
     assert len(expected) > 8
     if mode == "grow":  # Go prints the inner and the outer fifty
-        assert len(found) > 200
-        assert {*expected} <= {*found}
+        assert len(result) > 200
+        assert {*expected} <= {*result}
     else:
-        assert found[-len(expected) :] == expected
+        assert result[-len(expected) :] == expected
     assert {frame.found_by for frame in first.frames} == {FoundBy.REGISTERS, FoundBy.GO, FoundBy.SIGNAL}
-    functions = [one.function for frame in first.frames for one in frame.place.frames]
+    functions = [each.function for frame in first.frames for each in frame.place.frames]
     assert functions[-2:] == ["runtime.main", "runtime.goexit"]
     assert functions.count("main.grow" if mode == "grow" else "main.deep") in (6, 11, 201)
 
@@ -84,7 +84,7 @@ def test_threads_of_a_live_program_are_complete(programs: dict[str, Path], kind:
 
 
 def names(stack: whence.Stack, function: str) -> list[str]:
-    return [one.function for frame in stack.frames for one in frame.place.frames if one.function == function]
+    return [each.function for frame in stack.frames for each in frame.place.frames if each.function == function]
 
 
 def test_c_called_by_go_called_by_c_leads_to_both(tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_c_called_by_go_called_by_c_leads_to_both(tmp_path: Path) -> None:
     assert len(waiting) == 3
     for stack in waiting:
         assert stack.end is End.COMPLETE
-        found = [one.function for frame in stack.frames for one in frame.place.frames]
+        result = [each.function for frame in stack.frames for each in frame.place.frames]
         order = ["inner", "outer", "runtime.asmcgocall", "main.again", "runtime.cgocallback", "main.wait", "main.deep"]
-        places = [found.index(one) for one in order]
+        places = [result.index(each) for each in order]
         assert places == sorted(places)
-        assert found[-1] == "runtime.goexit"
+        assert result[-1] == "runtime.goexit"
 
 
 # The instructions of runtime.asmcgocall after its calls of C: from a goroutine, and from g0
@@ -182,12 +182,12 @@ def test_pcsp_says_what_debug_frame_does(programs: dict[str, Path]) -> None:
         for function in table.functions():
             fde = cfi.find(function.entry)
             for row in fde.rows if fde is not None else ():
-                found = frames.find(row.start, row.start)
-                assert found is not None
+                result = frames.find(row.start, row.start)
+                assert result is not None
                 assert row.cfa is not None
-                if found.name == "syscall.rawVforkSyscall":  # takes its return address off the stack
+                if result.name == "syscall.rawVforkSyscall":  # takes its return address off the stack
                     continue
-                assert found.depth == row.cfa.offset - 8, (found, row)
+                assert result.depth == row.cfa.offset - 8, (result, row)
                 rows += 1
         assert rows > 10_000
         last = list(table.functions())[-1]

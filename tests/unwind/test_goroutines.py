@@ -53,7 +53,7 @@ Told = dict[int, tuple[str, list[str]]]
 
 def by_go(text: str) -> Told:
     """State and lines of each goroutine of a traceback, functions without arguments."""
-    found: Told = {}
+    result: Told = {}
     for block in text.split("\n\n"):
         lines = block.strip().splitlines()
         head = HEADER.match(lines[0]) if lines else None
@@ -61,27 +61,27 @@ def by_go(text: str) -> Told:
             continue
         rest: list[str] = []
         for line in lines[1:]:
-            place = PLACE.match(line)
-            if place is None and not line.startswith(("\t", "created by ")):
+            location = PLACE.match(line)
+            if location is None and not line.startswith(("\t", "created by ")):
                 line = line[: line.rindex("(")]
-            rest.append(place[1] if place else line)
-        found[int(head[1])] = head[2], rest
-    return found
+            rest.append(location[1] if location else line)
+        result[int(head[1])] = head[2], rest
+    return result
 
 
 def by_whence(found: NamedGoroutines, *, system: bool = False) -> Told:
     told: Told = {}
-    for one in found.shown(system=system):
+    for each in found.shown(system=system):
         lines = []
-        for call in one.calls:
+        for call in each.calls:
             lines += [printed(call), f"{call.file}:{call.line}"]
-        if one.created_by is not None:
-            parent = f" in goroutine {one.parent}" if one.parent else ""
+        if each.created_by is not None:
+            parent = f" in goroutine {each.parent}" if each.parent else ""
             lines += [
-                f"created by {printed(one.created_by)}{parent}",
-                f"{one.created_by.file}:{one.created_by.line}",
+                f"created by {printed(each.created_by)}{parent}",
+                f"{each.created_by.file}:{each.created_by.line}",
             ]
-        told[one.goid] = state_words(one, 0), lines
+        told[each.goid] = state_words(each, 0), lines
     return told
 
 
@@ -101,7 +101,7 @@ def test_goroutines_of_a_live_program_are_those_that_go_prints(
     assert child.stdout.readline() == "ready\n"
     assert until(lambda: {*states(child.pid)} == {"S"})
     try:
-        found = whence.Process(child.pid).goroutines(system=True)
+        result = whence.Process(child.pid).goroutines(system=True)
         main(["pid", str(child.pid), "--stop", "--goroutines"])
         printed_lines = capsys.readouterr().out
         main(["pid", str(child.pid), "--stop", "--goroutines", "--json"])
@@ -112,9 +112,9 @@ def test_goroutines_of_a_live_program_are_those_that_go_prints(
     expected = by_go(text)
     expected.pop(0, None)  # the thread's own stack, which received the signal
     assert len(expected) > 205
-    assert by_whence(found, system=True) == expected  # a signal shows the runtime's own, too
-    assert found.problems == []
-    assert {one.end for one in found.goroutines} == {End.COMPLETE}
+    assert by_whence(result, system=True) == expected  # a signal shows the runtime's own, too
+    assert result.problems == []
+    assert {each.end for each in result.goroutines} == {End.COMPLETE}
     for line in capsys.readouterr().out.splitlines():
         conforms("goroutine", json.loads(line))
     assert re.search(r"^200 goroutines \[.*\]: \d+, ", printed_lines, re.MULTILINE)
@@ -151,15 +151,15 @@ def test_without_the_runtimes_own_they_are_those_that_go_prints_at_a_panic(parke
     assert child.stdout.readline() == "ready\n"
     assert until(lambda: {*states(child.pid)} == {"S"})
     try:
-        found = by_whence(whence.Process(child.pid).goroutines())
+        result = by_whence(whence.Process(child.pid).goroutines())
         _, text = child.communicate("\n", timeout=60)
     finally:
         child.kill()
     expected = by_go(text)
     (panicked,) = [goid for goid, (state, _) in expected.items() if state == "running"]
-    del expected[panicked], found[panicked]
+    del expected[panicked], result[panicked]
     assert len(expected) > 205
-    assert found == expected
+    assert result == expected
 
 
 def minor(path: Path) -> int:
@@ -170,8 +170,8 @@ def minor(path: Path) -> int:
 def test_debug_info_has_the_offsets_of_the_table(parked: Path) -> None:
     with ElfFile.open(parked) as elf:
         allgs = symbol_value(elf, "runtime.allgs")
-        found = None if allgs is None else layout_of_debug_info(elf, allgs)
-    assert found == (None if parked.name.startswith("stripped") else LAYOUTS[minor(parked)])
+        result = None if allgs is None else layout_of_debug_info(elf, allgs)
+    assert result == (None if parked.name.startswith("stripped") else LAYOUTS[minor(parked)])
 
 
 class OfFile:
@@ -192,8 +192,8 @@ class OfFile:
 
 def test_the_runtimes_own_texts_are_those_of_the_table(parked: Path) -> None:
     with ElfFile.open(parked) as elf:
-        found = reasons_of_symbol(elf, OfFile(elf), 0)
-    assert found == (() if parked.name.startswith("stripped") else WAIT_REASONS[minor(parked)])
+        result = reasons_of_symbol(elf, OfFile(elf), 0)
+    assert result == (() if parked.name.startswith("stripped") else WAIT_REASONS[minor(parked)])
 
 
 def test_texts_that_can_not_be_read_are_left_to_the_table(parked: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_later_release_needs_debug_info_and_an_earlier_one_is_refused(parked: 
     else:
         assert later.problems == []
         assert len(later.shown()) > 205
-        assert {one.end for one in later.goroutines} == {End.COMPLETE}
+        assert {each.end for each in later.goroutines} == {End.COMPLETE}
 
 
 def test_goroutines_of_a_32_bit_program_are_refused(tmp_path: Path) -> None:
@@ -248,10 +248,10 @@ def test_goroutines_of_a_32_bit_program_are_refused(tmp_path: Path) -> None:
         modules = SimpleNamespace(snapshot=snapshot, of_file=lambda *_: module)
         memory = Forged(BASE, b"")
         unwinder = Unwinder(I386, NoCode(), memory)
-        found = read_goroutines(modules, memory, unwinder, [])  # type: ignore[arg-type]
-    assert found.version.startswith("go1.")
-    assert found.stacks == []
-    assert found.problems == ["goroutines of 32-bit programs are not supported"]
+        result = read_goroutines(modules, memory, unwinder, [])  # type: ignore[arg-type]
+    assert result.version.startswith("go1.")
+    assert result.stacks == []
+    assert result.problems == ["goroutines of 32-bit programs are not supported"]
 
 
 @pytest.mark.parametrize(
@@ -385,18 +385,20 @@ def test_wild_pointers_and_a_vast_length_cost_what_memory_holds() -> None:
 def forged_g(sp: int) -> bytes:
     """Goroutine 7, which waits, at BASE after three pointers to it."""
     words = [0] * 96
-    at = 0x100 // 8
+    offset = 0x100 // 8
     g = BASE + 0x100
     words[:3] = g, g, g
-    words[at], words[at + 1] = BASE + 0x200, BASE + 0x300  # its stack
-    words[at + 7], words[at + 8], words[at + 9] = sp, 0xBAD, g  # sched: sp, pc, g
-    words[at + LAYOUTS[27].status // 8], words[at + LAYOUTS[27].goid // 8] = 4, 7
+    words[offset], words[offset + 1] = BASE + 0x200, BASE + 0x300  # its stack
+    words[offset + 7], words[offset + 8], words[offset + 9] = sp, 0xBAD, g  # sched: sp, pc, g
+    words[offset + LAYOUTS[27].status // 8], words[offset + LAYOUTS[27].goid // 8] = 4, 7
     return b"".join(word.to_bytes(8, "little") for word in words)
 
 
 def test_a_goroutine_that_is_listed_twice_counts_once() -> None:
     data = forged_g(BASE + 0x280)
-    count, problems = read_forged([int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)], 3)
+    count, problems = read_forged(
+        [int.from_bytes(data[offset : offset + 8], "little") for offset in range(0, len(data), 8)], 3
+    )
     assert (count, problems) == (1, ["2 entries of runtime.allgs are not goroutines"])
 
 
@@ -415,26 +417,26 @@ def reader_of(memory: Forged, changes: int = 0) -> _Reader:
 
 
 def the_only(reader: _Reader) -> GoroutineStack:
-    (one,) = reader.read_all(BASE, 1)
+    (item,) = reader.read_all(BASE, 1)
     assert reader.problems == []
-    assert one.goid == 7
-    return one
+    assert item.goid == 7
+    return item
 
 
 @pytest.mark.parametrize("sp", [0, BASE + 0x1F8, BASE + 0x300, 1 << 62])
 def test_a_saved_stack_pointer_outside_the_stack_ends_the_goroutine(sp: int) -> None:
-    one = the_only(reader_of(Forged(BASE, forged_g(sp))))
-    assert one.unwound == Unwound((), End.UNREADABLE, f"the stack pointer {sp:#x} is not on the goroutine's stack")
+    item = the_only(reader_of(Forged(BASE, forged_g(sp))))
+    assert item.unwound == Unwound((), End.UNREADABLE, f"the stack pointer {sp:#x} is not on the goroutine's stack")
 
 
 def test_a_goroutine_that_moved_while_it_was_read_is_read_again() -> None:
-    one = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS - 2))
-    assert [frame.sp for frame in one.unwound.frames] == [BASE + 0x280 + 8 * (READINGS - 2)]
+    item = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS - 2))
+    assert [frame.sp for frame in item.unwound.frames] == [BASE + 0x280 + 8 * (READINGS - 2)]
 
 
 def test_a_goroutine_that_never_settles_has_no_frames_but_a_reason() -> None:
-    one = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS))
-    assert one.unwound == Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read")
+    item = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS))
+    assert item.unwound == Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read")
 
 
 def test_every_goroutine_adds_to_what_stacks_may_cost() -> None:

@@ -19,12 +19,12 @@ START = 0x1000
 
 
 def path_of(code: str, bits: int = 64) -> CodePath:
-    held = bytes.fromhex(code)
+    kept = bytes.fromhex(code)
 
     def read(at: int, size: int) -> bytes:
-        if not START <= at <= at + size <= START + len(held):
+        if not START <= at <= at + size <= START + len(kept):
             raise LookupError
-        return held[at - START : at - START + size]
+        return kept[at - START : at - START + size]
 
     return CodePath(bits, read)
 
@@ -38,23 +38,27 @@ def test_rows_of_libc_code_match_its_cfi(bits: int) -> None:
     if not Path(LIBRARIES[bits]).is_file():
         pytest.skip(f"no {LIBRARIES[bits]} on this machine")
     with ElfFile.open(LIBRARIES[bits]) as elf:
-        code = [(one.vaddr, one.file_offset, one.file_size) for one in elf.segments if one.is_loaded and one.executable]
+        code = [
+            (each.vaddr, each.file_offset, each.file_size)
+            for each in elf.segments
+            if each.is_loaded and each.executable
+        ]
 
         def read(at: int, size: int) -> bytes:
-            for vaddr, offset, held in code:
-                if vaddr <= at and at + size <= vaddr + held:
+            for vaddr, offset, kept in code:
+                if vaddr <= at and at + size <= vaddr + kept:
                     return bytes(elf.data[offset + at - vaddr : offset + at - vaddr + size])
             raise LookupError
 
         path, right, wrong = CodePath(bits, read), 0, 0
         for fde in random.Random(4).sample(CallFrames.of_elf(elf).sections[0].fdes(), FUNCTIONS[bits]):
             for row in fde.rows:
-                found = path.to_return(row.start)[:1]
-                if row.cfa is None or row.cfa.expression or not found or found[0].cfa is None:
+                result = path.to_return(row.start)[:1]
+                if row.cfa is None or row.cfa.expression or not result or result[0].cfa is None:
                     continue
-                if found[0].cfa.register == row.cfa.register:
-                    right += found[0].cfa == row.cfa
-                    wrong += found[0].cfa != row.cfa
+                if result[0].cfa.register == row.cfa.register:
+                    right += result[0].cfa == row.cfa
+                    wrong += result[0].cfa != row.cfa
         assert right > 4 * FUNCTIONS[bits]
         assert wrong < right / (50 if bits == 64 else 10)
 
@@ -74,9 +78,9 @@ def test_lengths_match_objdump(tmp_path: Path) -> None:
             if len(fields) < 3 or "(bad)" in line or fields[2].startswith((".byte", "rex", "data16")):
                 continue
             code = bytes.fromhex(fields[1])
-            found = decode(code + bytes(8), 64)
+            result = decode(code + bytes(8), 64)
             compared += 1
-            if found is None or found.size != len(code):
+            if result is None or result.size != len(code):
                 different.append(line)
         assert compared > 10_000
         assert not different, different[:5]
@@ -130,7 +134,7 @@ def test_the_pushes_of_a_function_lead_to_its_caller() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_any_bytes_end_within_the_limit(seed: int) -> None:
     path = path_of(random.Random(seed).randbytes(4096).hex(), 64 if seed % 2 else 32)
-    for at in range(START, START + 256, 16):
-        for row in path.to_return(at):
+    for offset in range(START, START + 256, 16):
+        for row in path.to_return(offset):
             assert row.cfa is not None
-        path.from_start(START, at)
+        path.from_start(START, offset)

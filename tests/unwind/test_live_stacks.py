@@ -98,7 +98,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def functions(stack: whence.Stack) -> list[str]:
-    return [one.function for frame in stack.frames for one in frame.place.frames]
+    return [each.function for frame in stack.frames for each in frame.place.frames]
 
 
 def test_every_thread_has_its_complete_stack_even_running_threads(program: Path) -> None:
@@ -106,15 +106,15 @@ def test_every_thread_has_its_complete_stack_even_running_threads(program: Path)
         first, *others = process.stacks()
         assert (first.tid, first.name, first.end) == (pid, "program", End.COMPLETE)
         assert functions(first)[-8:-3] == ["wait_here", "wait_here", "wait_here", "wait_here", "main"]
-        assert sorted(one.name for one in others) == ["runner", "sleeper", "sleeper"]
+        assert sorted(each.name for each in others) == ["runner", "sleeper", "sleeper"]
         for stack in others:
             inner = {"runner": ["spin", "runner"], "sleeper": ["wait_here"] * 6 + ["sleeper"]}[stack.name]
-            found = functions(stack)
-            assert [one for one in found if one in inner] == inner
-            assert found[-2] == "start_thread"
+            result = functions(stack)
+            assert [each for each in result if each in inner] == inner
+            assert result[-2] == "start_thread"
             assert (stack.end, stack.detail, stack.missing) == (End.COMPLETE, "", None)
         assert until(lambda: "t" not in states(pid))
-        assert [one.tid for one in process.stacks(tids=[others[0].tid])] == [others[0].tid]
+        assert [each.tid for each in process.stacks(tids=[others[0].tid])] == [others[0].tid]
 
 
 def test_threads_run_while_their_stacks_are_unwound(program: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_blocked_thread_whose_frame_pointer_is_needed_has_no_registers(tmp_pat
 
 
 def test_a_thread_that_moves_while_it_is_unwound_has_no_stack(blocked: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [Thread(blocked, "blocked", "D", 0x1000 + at, 0x2000) for at in range(2)]
+    places = [Thread(blocked, "blocked", "D", 0x1000 + index, 0x2000) for index in range(2)]
     monkeypatch.setattr("whence.unwind.live.find_thread", lambda *_: places.pop())
     (stack,) = whence.Process(blocked).stacks()
     assert (stack.end, len(stack.frames), stack.registers) == (End.NO_REGISTERS, 1, {})
@@ -296,10 +296,10 @@ def test_the_exit_code_of_our_own_child_is_not_consumed(program: Path) -> None:
 def test_a_process_whose_first_thread_has_ended_still_has_the_others(program: Path) -> None:
     with running([program, "z", "1"]) as (pid, _):
         assert until(lambda: "Z" in states(pid))
-        found = {stack.name: stack for stack in whence.Process(pid).stacks()}
-        assert found["sleeper"].end is End.COMPLETE
-        assert functions(found["sleeper"])[-3] == "sleeper"
-        zombie = found["program"].missing
+        result = {stack.name: stack for stack in whence.Process(pid).stacks()}
+        assert result["sleeper"].end is End.COMPLETE
+        assert functions(result["sleeper"])[-3] == "sleeper"
+        zombie = result["program"].missing
         assert zombie is not None
         assert "zombie" in zombie.detail
         assert "CAP_SYS_PTRACE" not in zombie.remedy
@@ -318,17 +318,17 @@ def test_where_threads_are_is_named_without_stopping_them_after_the_first_one_en
                 return bool(places)
 
             assert until(seen)
-            found = resolver.lookup(pid, places[0])
-            assert found is not None
-            assert "libc" in found.path
+            result = resolver.lookup(pid, places[0])
+            assert result is not None
+            assert "libc" in result.path
             assert len(process.mappings()) > 2
 
 
 def test_a_handler_on_an_alternate_stack_leads_to_the_interrupted_code(program: Path) -> None:
     with running([program, "a"], rests=True) as (pid, _):
         (stack,) = whence.Process(pid).stacks()
-        found = functions(stack)
-        assert found.index("on_other_stack") < found.index("main")
+        result = functions(stack)
+        assert result.index("on_other_stack") < result.index("main")
         assert stack.end is End.COMPLETE
         assert [frame.is_trampoline for frame in stack.frames].count(True) == 1
 
@@ -428,10 +428,10 @@ def test_without_permission_names_states_and_a_remedy_are_shown(program: Path) -
 
 
 def test_a_process_cannot_stop_itself() -> None:
-    found = whence.Process(os.getpid()).stacks()
-    assert {stack.end for stack in found} == {End.NO_REGISTERS}
-    assert found[0].missing is not None
-    assert "faulthandler" in found[0].missing.remedy
+    result = whence.Process(os.getpid()).stacks()
+    assert {stack.end for stack in result} == {End.NO_REGISTERS}
+    assert result[0].missing is not None
+    assert "faulthandler" in result[0].missing.remedy
 
 
 def test_a_process_that_is_gone_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -452,7 +452,7 @@ def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, op
         assert until(lambda: states(pid) == ["S"] * 4)
         stacks = whence.Process(pid).stacks()
         assert {stack.end for stack in stacks} == {End.COMPLETE}
-        found = {stack.tid: [frame.pc for frame in stack.frames] for stack in stacks}
+        result = {stack.tid: [frame.pc for frame in stack.frames] for stack in stacks}
         words = ["eu-stack", "-n", "0", "-p", str(pid)]
         told = subprocess.run(words, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True).stdout
     expected: dict[int, list[int]] = {}
@@ -464,8 +464,8 @@ def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, op
     if len(expected) < 4:
         pytest.skip(f"eu-stack may not trace here: {told[:200]}")
     for tid, frames in expected.items():  # it ends at a 32-bit main that aligns its stack
-        assert found[tid][: len(frames)] == frames
-        assert len(found[tid]) == len(frames) or "-m32" in options
+        assert result[tid][: len(frames)] == frames
+        assert len(result[tid]) == len(frames) or "-m32" in options
 
 
 def test_memory_of_a_process_that_has_ended_is_unreadable_each_time(tmp_path: Path) -> None:

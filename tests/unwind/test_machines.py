@@ -39,10 +39,10 @@ def stack(machine: str) -> whence.Stack:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_core_of_each_machine_has_its_complete_stack(machine: str) -> None:
-    found = stack(machine)
-    assert (found.end, found.detail) == (End.COMPLETE, "")
-    assert [frame.place.frames[0].function for frame in found.frames] == CALLS
-    assert [frame.found_by for frame in found.frames] == [FoundBy.REGISTERS, *[MACHINES[machine]] * 6]
+    result = stack(machine)
+    assert (result.end, result.detail) == (End.COMPLETE, "")
+    assert [frame.place.frames[0].function for frame in result.frames] == CALLS
+    assert [frame.found_by for frame in result.frames] == [FoundBy.REGISTERS, *[MACHINES[machine]] * 6]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -56,7 +56,7 @@ def test_the_frames_of_each_machine_match_gdb(machine: str) -> None:
         [*command, CORES / machine, CORES / f"{machine}.core"], capture_output=True, text=True, timeout=60
     )
     _, *theirs = [
-        int(one, 16) for one in re.findall(r"^#\d+ +0x([0-9a-f]+) in", done.stdout, re.M)
+        int(each, 16) for each in re.findall(r"^#\d+ +0x([0-9a-f]+) in", done.stdout, re.M)
     ]  # #0 is printed twice
     assert [frame.pc for frame in stack(machine).frames][: len(theirs)] == theirs
     assert len(theirs) >= 6
@@ -80,11 +80,11 @@ def test_ppc64le_without_cfi_is_unwound_by_its_back_chain(tmp_path: Path) -> Non
     program = without_cfi("ppc64le", tmp_path)
     core = whence.Core(CORES / "ppc64le.core", programs=[program])
     with Symbolizer(locator=Locator(files=[program])) as symbolizer:
-        (found,) = core.stacks(symbolizer)
+        (result,) = core.stacks(symbolizer)
     expected = stack("ppc64le")
-    assert [frame.pc for frame in found.frames] == [frame.pc for frame in expected.frames]
-    assert {frame.found_by for frame in found.frames[1:]} == {FoundBy.BACK_CHAIN}
-    assert found.end is End.COMPLETE
+    assert [frame.pc for frame in result.frames] == [frame.pc for frame in expected.frames]
+    assert {frame.found_by for frame in result.frames[1:]} == {FoundBy.BACK_CHAIN}
+    assert result.end is End.COMPLETE
 
 
 def test_a_back_chain_of_s390x_leads_to_return_addresses_in_the_callers_frames() -> None:
@@ -97,13 +97,13 @@ def test_a_back_chain_of_s390x_leads_to_return_addresses_in_the_callers_frames()
         struct.pack_into(">Q", process.stack, chain + 112 - STACK, CODE + 0x100 * (index + 1))
     machine = process.machine
     unwinder = Unwinder(machine, process, process, "big")
-    found = unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8})  # after its own call
-    assert [frame.pc - CODE for frame in found.frames] == [0x10, 0x100, 0x200, 0x300]
-    assert {frame.found_by for frame in found.frames[1:]} == {FoundBy.BACK_CHAIN}
-    assert found.end is End.COMPLETE
-    found = unwinder.unwind(
+    result = unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8})  # after its own call
+    assert [frame.pc - CODE for frame in result.frames] == [0x10, 0x100, 0x200, 0x300]
+    assert {frame.found_by for frame in result.frames[1:]} == {FoundBy.BACK_CHAIN}
+    assert result.end is End.COMPLETE
+    result = unwinder.unwind(
         CODE + 0x800, {machine.sp: STACK, 14: CODE + 0x900}
     )  # at its beginning: it has no frame yet
-    assert [frame.pc - CODE for frame in found.frames] == [0x800, 0x900, 0x100, 0x200, 0x300]
+    assert [frame.pc - CODE for frame in result.frames] == [0x800, 0x900, 0x100, 0x200, 0x300]
     struct.pack_into(">Q", process.stack, 0x100, STACK + 0x80)  # the chain turns downwards
     assert unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8}).end is End.NO_CFI

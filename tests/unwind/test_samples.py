@@ -42,22 +42,22 @@ def sampled(core: Path, most: int = STACK_BYTES, times: int = 1) -> tuple[list[T
         expected = core_stacks(elf, mappings, Locator())
         machine: Machine = MACHINES[elf.machine, elf.bits]
         numbers = array("I", machine.names)
-        pc, values, start, at, size = array("Q"), array("Q"), array("Q"), array("Q"), array("Q")
-        held = bytearray()
-        loaded = [one for one in elf.segments if one.is_loaded]
+        pc, values, start, offset, size = array("Q"), array("Q"), array("Q"), array("Q"), array("Q")
+        kept = bytearray()
+        loaded = [each for each in elf.segments if each.is_loaded]
         for thread in expected:
             sp = thread.registers[machine.names[machine.sp]]
-            segment = next(one for one in loaded if one.vaddr <= sp < one.vaddr + one.file_size)
+            segment = next(each for each in loaded if each.vaddr <= sp < each.vaddr + each.file_size)
             begin = segment.file_offset + sp - segment.vaddr
             data = elf.data[begin : min(begin + most, segment.file_end)]
             for _ in range(times):
                 pc.append(thread.registers[machine.pc_name])
                 values.extend(thread.registers[machine.names[number]] for number in numbers)
                 start.append(sp)
-                at.append(len(held))
+                offset.append(len(kept))
                 size.append(len(data))
-            held += data
-        samples = StackSamples(pc, values, numbers, start, at, size, bytes(held))
+            kept += data
+        samples = StackSamples(pc, values, numbers, start, offset, size, bytes(kept))
         modules = Modules(mappings.snapshot, Locator())
         try:
             return expected, stacks(CoreCode(modules), machine, samples)
@@ -72,28 +72,28 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", ["d", "a", "h", "q", "w"])
 def test_samples_have_the_stacks_of_their_threads(mode: str, program: Path) -> None:
-    expected, found = sampled(core_of(program, mode))
+    expected, result = sampled(core_of(program, mode))
     for index, thread in enumerate(expected):
-        assert found.frames(index) == [frame.pc for frame in thread.unwound.frames]
-        assert found.why(index) == (thread.unwound.end, thread.unwound.detail)
+        assert result.frames(index) == [frame.pc for frame in thread.unwound.frames]
+        assert result.why(index) == (thread.unwound.end, thread.unwound.detail)
 
 
 def test_a_stack_that_is_longer_than_its_copy_ends_where_the_copy_does(program: Path) -> None:
     core = core_of(program, "dc")
-    expected, whole = sampled(core)
+    expected, full = sampled(core)
     _, cut = sampled(core, most=256)
     first = expected[0].unwound.frames
-    assert len(cut.frames(0)) < len(first) == len(whole.frames(0))
+    assert len(cut.frames(0)) < len(first) == len(full.frames(0))
     assert cut.why(0)[0] is End.UNREADABLE
     assert cut.frames(0) == [frame.pc for frame in first[: len(cut.frames(0))]]
 
 
 def test_equal_samples_have_equal_stacks(program: Path) -> None:
-    expected, found = sampled(core_of(program, "ht"), times=50)
-    assert len(found.end) == 50 * len(expected)
+    expected, result = sampled(core_of(program, "ht"), times=50)
+    assert len(result.end) == 50 * len(expected)
     for index, thread in enumerate(expected):
         pcs = [frame.pc for frame in thread.unwound.frames]
-        assert all(found.frames(50 * index + n) == pcs for n in range(50))
+        assert all(result.frames(50 * index + n) == pcs for n in range(50))
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -114,10 +114,10 @@ def test_popped_registers_and_entries_are_learned_once(tmp_path: Path, monkeypat
     path = compiled(tmp_path, "-nostdlib", "-static", source=ENTERED)
     core = core_of(path)
     asked = counting(monkeypatch)
-    (expected,), found = sampled(core, times=50)
-    assert [len(found.frames(index)) for index in range(50)] == [3] * 50
-    assert found.frames(0) == [frame.pc for frame in expected.unwound.frames]
-    assert {found.why(index)[0] for index in range(50)} == {End.COMPLETE}
+    (expected,), result = sampled(core, times=50)
+    assert [len(result.frames(index)) for index in range(50)] == [3] * 50
+    assert result.frames(0) == [frame.pc for frame in expected.unwound.frames]
+    assert {result.why(index)[0] for index in range(50)} == {End.COMPLETE}
     assert len(asked) <= 3  # one of them is the core's own
 
 
@@ -133,7 +133,9 @@ def test_samples_in_a_plt_are_walked_by_the_kernel_as_python_unwinds_them(
         mappings = read_core(elf)
         (thread,) = core_stacks(elf, mappings, Locator())
         caller, sp = thread.unwound.frames[1].pc, thread.unwound.frames[1].sp
-        segment = next(one for one in elf.segments if one.is_loaded and one.vaddr <= sp < one.vaddr + one.file_size)
+        segment = next(
+            each for each in elf.segments if each.is_loaded and each.vaddr <= sp < each.vaddr + each.file_size
+        )
         begin = segment.file_offset + sp - segment.vaddr
         data = bytes(elf.data[begin : segment.file_end])
         modules = Modules(mappings.snapshot, Locator())
@@ -145,7 +147,7 @@ def test_samples_in_a_plt_are_walked_by_the_kernel_as_python_unwinds_them(
                 array("Q", [plt.vaddr + 16 + into]), array("Q", [start]), array("I", [7]), array("Q", [start]),
                 array("Q", [0]), array("Q", [len(stack)]), stack,
             )  # fmt: skip
-            found = stacks(CoreCode(modules), X86_64, samples)
-            assert found.frames(0)[1:] == [frame.pc for frame in thread.unwound.frames[1:]], into
+            result = stacks(CoreCode(modules), X86_64, samples)
+            assert result.frames(0)[1:] == [frame.pc for frame in thread.unwound.frames[1:]], into
         modules.close()
     assert all(pc != plt.vaddr + 16 + into for pc in asked for into in (6, 10, 11, 15))

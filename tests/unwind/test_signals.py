@@ -20,15 +20,15 @@ def siginfo(number: int, code: int, field: int) -> bytes:
 @pytest.mark.parametrize(("code", "sender"), [(0, PID), (-1, PID), (-3, PID), (-6, PID), (-2, None), (-4, None)])
 def test_the_sender_is_reported_if_siginfo_has_a_process(code: int, sender: int | None) -> None:
     """Signals of timers (-2) and asynchronous input (-4) have an id or a value in that field."""
-    found = read_signal(signal.SIGUSR1, siginfo(signal.SIGUSR1, code, PID), 64, "little")
+    result = read_signal(signal.SIGUSR1, siginfo(signal.SIGUSR1, code, PID), 64, "little")
     cause = f"sent by process {sender}" if sender else ""
-    assert found == Signal(signal.SIGUSR1, "SIGUSR1", cause, None, sender)
+    assert result == Signal(signal.SIGUSR1, "SIGUSR1", cause, None, sender)
 
 
 def test_an_address_is_reported_with_its_cause() -> None:
-    found = read_signal(signal.SIGSEGV, siginfo(signal.SIGSEGV, 1, 0x1234), 64, "little")
-    assert str(found) == "SIGSEGV, address 0x1234 not mapped"
-    assert found.address == 0x1234
+    result = read_signal(signal.SIGSEGV, siginfo(signal.SIGSEGV, 1, 0x1234), 64, "little")
+    assert str(result) == "SIGSEGV, address 0x1234 not mapped"
+    assert result.address == 0x1234
 
 
 def test_bytes_of_another_signal_say_nothing() -> None:

@@ -107,8 +107,8 @@ def test_signatures_of_return_addresses_of_arm64e_are_removed(tmp_path: Path) ->
     path = tmp_path / "app.dmp"
     path.write_bytes(Dump(modules, [thread], cpu=12, platform=layout.MACOS).build())
     with Symbolizer(binaries=[str(tmp_path / "app.sym")]) as symbolizer:
-        (found,) = Core(path).stacks(symbolizer)
-    assert [hex(frame.pc) for frame in found.frames[:2]] == ["0x11010", "0x11048"]
+        (result,) = Core(path).stacks(symbolizer)
+    assert [hex(frame.pc) for frame in result.frames[:2]] == ["0x11010", "0x11048"]
 
 
 def test_a_minidump_is_unwound_by_symbol_files_alone(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_a_minidump_is_unwound_by_symbol_files_alone(tmp_path: Path) -> None:
     path = tmp_path / "app.dmp"
     path.write_bytes(dump.build())
     with Symbolizer(binaries=[str(tmp_path / "app.sym")]) as symbolizer:
-        (found,) = Core(path).stacks(symbolizer)
-    assert [frame.place.frames[0].function for frame in found.frames] == ["inner", "outer"]
-    assert found.end is End.COMPLETE
+        (result,) = Core(path).stacks(symbolizer)
+    assert [frame.place.frames[0].function for frame in result.frames] == ["inner", "outer"]
+    assert result.end is End.COMPLETE
 
 
 def test_damaged_records_never_raise_anything_but_dwarf_errors() -> None:

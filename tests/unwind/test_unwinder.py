@@ -27,12 +27,12 @@ def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_inter
     process.describe(0x300, 0x310, Cfa(SP_X86, 0x40), True, r16=Rule(How.OFFSET, -0x10), r7=Rule(How.OFFSET, -8))
     process.words(STACK, CODE + 0x200, 0, CODE + 0x300)
     process.words(STACK + 0x18 + 0x30, CODE + 0x200, STACK + 0x80)
-    found = process.unwind(CODE + 0x10)
-    assert pcs(found) == [0x10, 0x200, 0x300, 0x200]
-    assert [one.found_by for one in found.frames] == [FoundBy.REGISTERS, FoundBy.CFI, FoundBy.CFI, FoundBy.SIGNAL]
-    assert [one.lookup - CODE for one in found.frames] == [0x10, 0x1FF, 0x300, 0x200]
-    assert [one.is_trampoline for one in found.frames] == [False, False, True, False]
-    assert found.end is End.COMPLETE
+    result = process.unwind(CODE + 0x10)
+    assert pcs(result) == [0x10, 0x200, 0x300, 0x200]
+    assert [each.found_by for each in result.frames] == [FoundBy.REGISTERS, FoundBy.CFI, FoundBy.CFI, FoundBy.SIGNAL]
+    assert [each.lookup - CODE for each in result.frames] == [0x10, 0x1FF, 0x300, 0x200]
+    assert [each.is_trampoline for each in result.frames] == [False, False, True, False]
+    assert result.end is End.COMPLETE
 
 
 def test_the_return_code_of_makecontext_is_outermost() -> None:
@@ -42,9 +42,9 @@ def test_the_return_code_of_makecontext_is_outermost() -> None:
     process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
     process.describe(0x110, 0x200, Cfa(SP_X86, 8), r16=PUSHED)
     process.words(STACK, CODE + 0x110, 0x123456)
-    found = process.unwind(CODE + 0x10)
-    assert (pcs(found), found.end, found.detail) == ([0x10, 0x110], End.COMPLETE, "")
-    assert found.frames[1].lookup == CODE + 0x110
+    result = process.unwind(CODE + 0x10)
+    assert (pcs(result), result.end, result.detail) == ([0x10, 0x110], End.COMPLETE, "")
+    assert result.frames[1].lookup == CODE + 0x110
     process.code[0x10B:0x110] = CALL
     assert process.unwind(CODE + 0x10).end is End.NO_CFI  # called by the function before, of which nothing is known
 
@@ -62,8 +62,8 @@ def test_each_rule_gets_its_register() -> None:
     }
     process.describe(0, 0x100, Cfa(0, 0, b"\x77\x20"), **rules)  # CFA: rsp + 32
     process.words(STACK + 16, 0x66, CODE + 0x180)
-    found = Unwinder(X86_64, process, process)
-    step = found.step(process.unwind(CODE).frames[0], {7: STACK, 0: 0xAA, 3: 0xBB})
+    result = Unwinder(X86_64, process, process)
+    step = result.step(process.unwind(CODE).frames[0], {7: STACK, 0: 0xAA, 3: 0xBB})
     assert step.registers == {
         3: 0xBB, 6: 0x66, 7: STACK + 32, 12: STACK + 37, 13: 0xAA, 14: CODE + 0x180, 15: STACK + 24, 16: CODE + 0x180,
     }  # fmt: skip
@@ -86,10 +86,10 @@ def test_trampolines_without_cfi_are_recognized_by_their_bytes() -> None:
     process.words(STACK, CODE + 0x80)
     process.words(STACK + 8 + 0x78, 0x1234)
     process.words(STACK + 8 + 0xA0, STACK + 0x400, CODE + 0x100)
-    found = process.unwind(CODE)
-    assert pcs(found) == [0, 0x80, 0x100]
-    assert [one.sp - STACK for one in found.frames] == [0, 8, 0x400]
-    assert found.frames[2].exact
+    result = process.unwind(CODE)
+    assert pcs(result) == [0, 0x80, 0x100]
+    assert [each.sp - STACK for each in result.frames] == [0, 8, 0x400]
+    assert result.frames[2].exact
     process.words(STACK + 8 + 0xA0, STACK + 8, CODE + 0x80)  # it interrupted itself
     assert process.unwind(CODE).end is End.LOOP
 
@@ -108,8 +108,8 @@ def test_cfi_may_lead_to_another_stack_whose_pc_follows_a_call() -> None:
     process.words(STACK + 0x10, STACK, CODE + 0x150)
     assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10).end is End.LOOP
     process.code[0x14B:0x150] = CALL
-    found = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10)
-    assert (pcs(found), found.end) == ([0x10, 0x150], End.COMPLETE)
+    result = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10)
+    assert (pcs(result), result.end) == ([0x10, 0x150], End.COMPLETE)
     assert process.unwind(CODE + 0x10, STACK + 0x700, r6=STACK + 0x10).end is End.LOOP  # on the same piece
     process.code[0x4B:0x50] = CALL
     process.words(STACK + 0x10, STACK + 0x900, CODE + 0x50)
@@ -125,8 +125,8 @@ def test_cfi_may_read_another_stack_in_the_same_memory_from_this_one() -> None:
     process.words(STACK + 0x920, STACK + 0x100, CODE + 0x150)
     assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x930).end is End.LOOP  # nothing calls 0x150
     process.code[0x14E:0x150] = b"\x0f\x05"
-    found = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x930)
-    assert (pcs(found), found.end, found.frames[1].sp) == ([0x10, 0x150], End.COMPLETE, STACK + 0x100)
+    result = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x930)
+    assert (pcs(result), result.end, result.frames[1].sp) == ([0x10, 0x150], End.COMPLETE, STACK + 0x100)
 
 
 def test_a_call_of_no_code_is_as_a_function_that_did_nothing_yet() -> None:
@@ -134,9 +134,9 @@ def test_a_call_of_no_code_is_as_a_function_that_did_nothing_yet() -> None:
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=OUTERMOST)
     process.words(STACK, CODE + 0x20)
     for pc in (0, 0x123456):
-        found = process.unwind(pc)
-        assert [one.pc for one in found.frames] == [pc, CODE + 0x20]
-        assert found.frames[1].found_by is FoundBy.CALL
+        result = process.unwind(pc)
+        assert [each.pc for each in result.frames] == [pc, CODE + 0x20]
+        assert result.frames[1].found_by is FoundBy.CALL
 
 
 def test_instructions_at_the_ends_of_a_function_tell_what_is_pushed() -> None:
@@ -145,10 +145,10 @@ def test_instructions_at_the_ends_of_a_function_tell_what_is_pushed() -> None:
         process.code[: len(code) // 2] = bytes.fromhex(code)
         process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
         process.words(STACK, *([0x66] * frame), CODE + 0x120)
-        found = process.unwind(CODE)
-        assert pcs(found) == [0, 0x120], code
-        assert found.frames[1].found_by is FoundBy.PROLOGUE
-        assert found.frames[1].sp == STACK + 8 + 8 * frame
+        result = process.unwind(CODE)
+        assert pcs(result) == [0, 0x120], code
+        assert result.frames[1].found_by is FoundBy.PROLOGUE
+        assert result.frames[1].sp == STACK + 8 + 8 * frame
 
 
 def test_frame_pointers_are_followed_only_within_the_stack_and_to_return_addresses() -> None:
@@ -156,9 +156,9 @@ def test_frame_pointers_are_followed_only_within_the_stack_and_to_return_address
     process.code[0x200 - 5 : 0x200] = CALL
     process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
     process.words(STACK + 0x100, STACK + 0x200, CODE + 0x200)
-    found = process.unwind(CODE, r6=STACK + 0x100)
-    assert pcs(found) == [0, 0x200]
-    assert (found.frames[1].found_by, found.frames[1].sp) == (FoundBy.FRAME_POINTER, STACK + 0x110)
+    result = process.unwind(CODE, r6=STACK + 0x100)
+    assert pcs(result) == [0, 0x200]
+    assert (result.frames[1].found_by, result.frames[1].sp) == (FoundBy.FRAME_POINTER, STACK + 0x110)
     for fp in (STACK + 0x101, STACK - 8, STACK + 0xFF8, 0, 1 << 63, STACK + 0x108):
         ended = process.unwind(CODE, r6=fp)
         assert (ended.end, ended.detail) == (End.NO_CFI, f"nothing for {CODE:#x}"), hex(fp)
@@ -175,9 +175,9 @@ def test_records_of_generated_code_count_without_a_call_if_they_lead_to_a_call_i
     process.words(STACK + 0x100, STACK + 0x200, CODE + 0x840)
     process.words(STACK + 0x200, STACK + 0x300, CODE + 0x880)
     process.words(STACK + 0x300, STACK + 0x400, CODE + 0x200)
-    found = process.unwind(CODE + 0x810, r6=STACK + 0x100)
-    assert (pcs(found), found.end) == ([0x810, 0x840, 0x880, 0x200], End.COMPLETE)
-    assert {frame.found_by for frame in found.frames[1:]} == {FoundBy.FRAME_POINTER}
+    result = process.unwind(CODE + 0x810, r6=STACK + 0x100)
+    assert (pcs(result), result.end) == ([0x810, 0x840, 0x880, 0x200], End.COMPLETE)
+    assert {frame.found_by for frame in result.frames[1:]} == {FoundBy.FRAME_POINTER}
     assert process.unwind(CODE + 0x10, r6=STACK + 0x100).end is End.NO_CFI  # code of a file
     process.code[0x200 - 5] = 0x90
     assert pcs(process.unwind(CODE + 0x810, r6=STACK + 0x100)) == [0x810]
@@ -202,8 +202,8 @@ def test_a_chain_through_generated_code_has_at_most_1000_records(records: int, f
     process.generated = range(CODE + 0x800, CODE + 0xA00)
     process.code[0x200 - 5 : 0x200] = CALL
     process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
-    for at in range(records):
-        process.words(STACK + 16 * at, STACK + 16 * at + 16, CODE + (0x200 if at == records - 1 else 0x840))
+    for index in range(records):
+        process.words(STACK + 16 * index, STACK + 16 * index + 16, CODE + (0x200 if index == records - 1 else 0x840))
     assert len(process.unwind(CODE + 0x810, r6=STACK).frames) == frames
 
 
@@ -251,8 +251,8 @@ def test_a_return_address_of_0_below_another_is_not_the_outermost_frame() -> Non
     process.code[0x14B:0x150] = CALL
     process.describe(0, 0x100, Cfa(SP_X86, 16), r16=PUSHED)
     process.words(STACK + 0x100, 1, 0, 1, CODE + 0x150)
-    found = process.unwind(CODE + 0x10, STACK + 0x100)
-    assert (found.end, found.detail) == (
+    result = process.unwind(CODE + 0x10, STACK + 0x100)
+    assert (result.end, result.detail) == (
         End.NOT_CODE,
         f"the return address is 0, and a return address follows at {STACK + 0x118:#x}",
     )
@@ -275,8 +275,8 @@ def test_code_outside_a_complete_table_is_a_leaf_function() -> None:
         process.code[0x300:0x302] = b"\xeb\xfe"  # jmp to itself: it does not return
         process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
         process.words(STACK, CODE + 0x150)
-        found = process.unwind(CODE + 0x300)
-        assert (pcs(found), found.end) == (frames, end)
+        result = process.unwind(CODE + 0x300)
+        assert (pcs(result), result.end) == (frames, end)
         process.words(STACK, CODE + 0x151)  # follows no call
         assert process.unwind(CODE + 0x300).end is End.NO_CFI
 
@@ -299,10 +299,10 @@ def test_aarch64_has_its_return_address_in_x30_and_perhaps_signed() -> None:
     process.describe(0x100, 0x200, Cfa(31, 32), r29=Rule(How.OFFSET, -32), r30=Rule(How.OFFSET, -24))
     process.describe(0x200, 0x300, Cfa(31, 0), r30=OUTERMOST)
     process.words(STACK, 0x2929, CODE + 0x220 | signature)
-    found = process.unwind(CODE + 8, r29=1, r30=CODE + 0x120)
-    assert pcs(found) == [8, 0x120, 0x220]
-    assert [one.sp - STACK for one in found.frames] == [0, 0, 32]
-    assert found.end is End.COMPLETE
+    result = process.unwind(CODE + 8, r29=1, r30=CODE + 0x120)
+    assert pcs(result) == [8, 0x120, 0x220]
+    assert [each.sp - STACK for each in result.frames] == [0, 0, 32]
+    assert result.end is End.COMPLETE
 
 
 def test_aarch64_without_cfi_is_unwound_by_x29_and_its_trampoline() -> None:
@@ -314,9 +314,9 @@ def test_aarch64_without_cfi_is_unwound_by_x29_and_its_trampoline() -> None:
     process.words(STACK + 0x100, 0, CODE + 0x80)
     process.code[0x7C:0x80] = (0xD63F0000).to_bytes(4, "little")  # blr x0
     process.words(STACK + 0x110 + 560, STACK + 0x900, CODE + 0x200)
-    found = process.unwind(CODE + 0x30, r29=STACK + 0x10, r30=0)
-    assert pcs(found) == [0x30, 0x120, 0x80, 0x200]
-    assert found.frames[3].sp == STACK + 0x900
+    result = process.unwind(CODE + 0x30, r29=STACK + 0x10, r30=0)
+    assert pcs(result) == [0x30, 0x120, 0x80, 0x200]
+    assert result.frames[3].sp == STACK + 0x900
     process.code[0x40:0x44] = bytes.fromhex("c0035fd6")  # ret
     assert pcs(process.unwind(CODE + 0x40, r29=STACK + 0x10, r30=CODE + 0x220)) == [0x40, 0x220]
 
@@ -327,24 +327,24 @@ def test_frame_pointers_lead_on_to_a_signals_trampoline() -> None:
     process.describe(0x300, 0x400, Cfa(SP_X86, 8), r16=OUTERMOST)
     process.words(STACK + 0x100, STACK + 0x300, CODE + 0x200)
     process.words(STACK + 0x110 + 0xA0, STACK + 0x800, CODE + 0x310)
-    found = process.unwind(CODE, r6=STACK + 0x100)
-    assert pcs(found) == [0, 0x200, 0x310]
-    assert found.end is End.COMPLETE
+    result = process.unwind(CODE, r6=STACK + 0x100)
+    assert pcs(result) == [0, 0x200, 0x310]
+    assert result.end is End.COMPLETE
 
 
 def test_a_guessed_caller_follows_a_call_of_the_function_or_an_indirect_one_and_is_marked() -> None:
     process = Process()
     process.describe(0x800, 0x900, Cfa(SP_X86, 8), r16=OUTERMOST)
-    for at, target in ((0x820, 0x700), (0x840, 0x10)):  # a call of something else, one of the function itself
-        process.code[at - 5 : at] = b"\xe8" + struct.pack("<i", target - at)
+    for offset, target in ((0x820, 0x700), (0x840, 0x10)):  # a call of something else, one of the function itself
+        process.code[offset - 5 : offset] = b"\xe8" + struct.pack("<i", target - offset)
     process.words(STACK, 0x1234, CODE + 0x820, CODE + 0x830, CODE + 0x840)
     assert process.unwind(CODE + 0x20).end is End.NO_CFI
     unwinder = Unwinder(X86_64, process, process)
     unwinder.scan = True
-    found = unwinder.unwind(CODE + 0x20, {7: STACK})
-    assert pcs(found) == [0x20, 0x840]
-    assert (found.frames[1].found_by, found.frames[1].sp) == (FoundBy.SCAN, STACK + 32)
-    assert found.end is End.COMPLETE
+    result = unwinder.unwind(CODE + 0x20, {7: STACK})
+    assert pcs(result) == [0x20, 0x840]
+    assert (result.frames[1].found_by, result.frames[1].sp) == (FoundBy.SCAN, STACK + 32)
+    assert result.end is End.COMPLETE
     process.code[0x830 - 2 : 0x830] = b"\xff\xd0"  # call *%rax
     assert pcs(unwinder.unwind(CODE + 0x20, {7: STACK})) == [0x20, 0x830]
     process.words(STACK, 0, 0, 0, 0)
@@ -402,7 +402,7 @@ def test_a_popped_register_has_its_value_though_its_slot_is_dead() -> None:
     process.words(STACK + 0x48, CODE + 0x250)
     process.code[0x10:0x13] = bytes.fromhex("31c0c3")  # xor %eax, %eax; ret
     process.code[0x20:0x26] = bytes.fromhex("488b6c24f8c3")  # mov -8(%rsp), %rbp; ret
-    found = process.unwind(CODE + 0x10, r6=STACK + 0x40)
-    assert (pcs(found), found.end) == ([0x10, 0x150, 0x250], End.COMPLETE)
-    found = process.unwind(CODE + 0x20, r6=STACK + 0x40)
-    assert (pcs(found), found.end) == ([0x20, 0x150], End.DAMAGED)
+    result = process.unwind(CODE + 0x10, r6=STACK + 0x40)
+    assert (pcs(result), result.end) == ([0x10, 0x150, 0x250], End.COMPLETE)
+    result = process.unwind(CODE + 0x20, r6=STACK + 0x40)
+    assert (pcs(result), result.end) == ([0x20, 0x150], End.DAMAGED)

@@ -29,7 +29,7 @@ def main(program: str, out: str) -> None:
         dump = f"dump binary memory {folder}/stack $sp $sp+{STACK}"
         every = [f'printf "x{n} %lx\\n", $x{n}' for n in range(1, 32)]
         words = ["target remote :%d" % PORT, "continue", 'printf "x0 %lx\\n", $pc', *every, dump, "kill"]
-        command = ["gdb-multiarch", "-batch", "-nx", *(word for one in words for word in ("-ex", one)), program]
+        command = ["gdb-multiarch", "-batch", "-nx", *(word for each in words for word in ("-ex", each)), program]
         text = subprocess.run(command, capture_output=True, text=True).stdout
         stack = Path(folder, "stack").read_bytes()
     qemu.wait()
@@ -42,10 +42,10 @@ def main(program: str, out: str) -> None:
     loads = [(row[1], row[3], row[6]) for row in rows if row[0] == 1]
     words_of = (AT_PHDR, loads[0][1] + headers, AT_PHNUM, count, AT_ENTRY, entry, 0, 0)
     notes = note(NT_PRSTATUS, status) + note(NT_AUXV, struct.pack("<8Q", *words_of))
-    place = 64 + 56 * (len(loads) + 2)
-    table = struct.pack("<IIQQQQQQ", 4, 0, place, 0, 0, len(notes), 0, 4)
-    table += b"".join(struct.pack("<IIQQQQQQ", 1, flags, place, at, 0, 0, size, 4) for flags, at, size in loads)
-    table += struct.pack("<IIQQQQQQ", 1, 6, place + len(notes), registers[2], 0, STACK, STACK, 4)
+    location = 64 + 56 * (len(loads) + 2)
+    table = struct.pack("<IIQQQQQQ", 4, 0, location, 0, 0, len(notes), 0, 4)
+    table += b"".join(struct.pack("<IIQQQQQQ", 1, flags, location, offset, 0, 0, size, 4) for flags, offset, size in loads)
+    table += struct.pack("<IIQQQQQQ", 1, 6, location + len(notes), registers[2], 0, STACK, STACK, 4)
     ident = elf[:16] + struct.pack("<HHIQQQIHHHHHH", 4, EM_RISCV, 1, 0, 64, 0, 0, 64, 56, len(loads) + 2, 0, 0, 0)
     Path(out).write_bytes(ident + table + notes + stack)
 

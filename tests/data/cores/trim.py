@@ -15,26 +15,26 @@ def main(source: str, target: str) -> None:
     data = Path(source).read_bytes()
     wide, mark = data[4] == 2, "<" if data[5] == 1 else ">"
     head, width = (64, 56) if wide else (52, 32)
-    (at,) = struct.unpack_from(mark + ("Q" if wide else "I"), data, 32 if wide else 28)
+    (position,) = struct.unpack_from(mark + ("Q" if wide else "I"), data, 32 if wide else 28)
     (count,) = struct.unpack_from(mark + "H", data, 56 if wide else 44)
     rows = body = b""
     for index in range(count):
-        row = struct.unpack_from(mark + ("IIQQQQQQ" if wide else "IIIIIIII"), data, at + index * width)
+        row = struct.unpack_from(mark + ("IIQQQQQQ" if wide else "IIIIIIII"), data, position + index * width)
         if wide:
-            kind, flags, offset, vaddr, _, held, memory, _ = row
+            kind, flags, offset, vaddr, _, kept, memory, _ = row
         else:
-            kind, offset, vaddr, _, held, memory, flags, _ = row
-        content = data[offset : offset + held]
-        if kind == PT_LOAD and held >= STACK_LEAST:
+            kind, offset, vaddr, _, kept, memory, flags, _ = row
+        content = data[offset : offset + kept]
+        if kind == PT_LOAD and kept >= STACK_LEAST:
             first = next(n for n, byte in enumerate(content) if byte) // PAGE * PAGE
             content, vaddr, memory = content[first : first + KEPT], vaddr + first, memory - first
         elif kind != PT_NOTE:
             content = b""
-        place = head + width * count + len(body)
+        location = head + width * count + len(body)
         if wide:
-            rows += struct.pack(mark + "IIQQQQQQ", kind, flags, place, vaddr, 0, len(content), memory, 4)
+            rows += struct.pack(mark + "IIQQQQQQ", kind, flags, location, vaddr, 0, len(content), memory, 4)
         else:
-            rows += struct.pack(mark + "IIIIIIII", kind, place, vaddr, 0, len(content), memory, flags, 4)
+            rows += struct.pack(mark + "IIIIIIII", kind, location, vaddr, 0, len(content), memory, flags, 4)
         body += content
     header = bytearray(data[:head])
     struct.pack_into(mark + ("Q" if wide else "I"), header, 32 if wide else 28, head)

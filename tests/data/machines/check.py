@@ -24,7 +24,7 @@ def main(core: str, program: str) -> int:
         stacks = whence.Core(core, programs=[program]).stacks(symbolizer)
     wrong = 0
     for stack in stacks:
-        outer = [one.function for frame in stack.frames[-2:] for one in frame.place.frames]
+        outer = [each.function for frame in stack.frames[-2:] for each in frame.place.frames]
         if str(stack.end) == "complete" and not {*outer} & OUTERMOST and "context" not in " ".join(outer):
             print(f"thread {stack.tid} ends complete after {outer}")
             wrong += 1

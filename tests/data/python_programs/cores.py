@@ -118,17 +118,17 @@ def main() -> int:
                                 time.sleep(0.1)
                     (core,) = folder.glob("core*")
                     copied(core, folder / "root")
-                    found, problems = ours(core, folder / "root", prefixes)
+                    result, problems = ours(core, folder / "root", prefixes)
                     expected = theirs(given.python, core)
                     for problem in problems:
                         print(problem, file=sys.stderr)
-                    for tid in sorted({*filter(found.get, found), *filter(expected.get, expected)}):
+                    for tid in sorted({*filter(result.get, result), *filter(expected.get, expected)}):
                         counts[0] += 1
-                        if found.get(tid) == expected.get(tid):
+                        if result.get(tid) == expected.get(tid):
                             counts[1] += 1
                         elif tid in expected and expected[tid]:
                             counts[2] += 1
-                            print(f"{program}, {kind}, {tid}:\n{found.get(tid)}\n{expected[tid]}", file=sys.stderr)
+                            print(f"{program}, {kind}, {tid}:\n{result.get(tid)}\n{expected[tid]}", file=sys.stderr)
                         else:
                             counts[3] += 1
             failures += counts[2]

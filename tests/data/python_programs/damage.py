@@ -51,19 +51,19 @@ def main() -> int:
     longest = 0.0
     with Locator() as locator, stacks_with_reads(dump, locator) as (opened, recorded):
         threads = [NativeThread(each.tid, each.thread_pointer, each.unwound) for each in opened.stacks]
-        found = Interpreters.of_dump(dump, opened)
+        result = Interpreters.of_dump(dump, opened)
         recorded.reads.clear()
-        found.walk(threads, record=True)
-        whole = found.merged(threads, recorded.read)
+        result.walk(threads, record=True)
+        full = result.merged(threads, recorded.read)
         words = sorted(
             {
                 address
-                for start, end in [*found.recorded_reads(), *recorded.reads]
+                for start, end in [*result.recorded_reads(), *recorded.reads]
                 for address in range(start & -8, end, 8)
                 if is_stored(opened.memory, address)
             }
         )
-        print(f"{', '.join(found.titles)}: {len(whole)} threads, {len(words):,} words")
+        print(f"{', '.join(result.titles)}: {len(full)} threads, {len(words):,} words")
         for _ in range(count):
             damage = {}
             for _ in range(dice.randrange(1, 5)):
@@ -100,9 +100,9 @@ def read(dump, opened, threads: list[NativeThread], damage: dict[int, int], resu
                 changed[address - piece.start : address - piece.start + 8] = struct.pack("<Q", word)
             content = memoryview(changed)
         pieces.append(MemoryRange(piece.start, content))
-    found = Interpreters.of_dump(replaced(dump, memory=pieces), opened._replace(memory=memory))
-    found.walk(threads)
-    merged = found.merged(threads, memory.read)
+    result = Interpreters.of_dump(replaced(dump, memory=pieces), opened._replace(memory=memory))
+    result.walk(threads)
+    merged = result.merged(threads, memory.read)
     for thread in threads:
         stack = merged.get(thread.tid)
         if stack is None:
@@ -113,7 +113,7 @@ def read(dump, opened, threads: list[NativeThread], damage: dict[int, int], resu
         assert all((frame.frame is None) == bool(frame.why) for frame in stack.stack.frames)
         has_problem = stack.merged.problem or any(frame.why for frame in stack.stack.frames)
         results["problem" if has_problem else "whole"] += 1
-    results["refused"] += not found.runtimes
+    results["refused"] += not result.runtimes
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main():
         common.ready()
         while True:
             pool.map(work, map(Item, range(2000)), chunksize=20)
-            sum(len(found) for found in pool.imap_unordered(work, map(Item, range(500))))
+            sum(len(result) for result in pool.imap_unordered(work, map(Item, range(500))))
             pool.apply_async(work, (Item(9),), callback=len).get()
 
 

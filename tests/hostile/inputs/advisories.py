@@ -85,11 +85,11 @@ def cut_relocations() -> bytes:
 
 def unit_sizes() -> bytes:
     """Units of reserved lengths, and of addresses of 0, 3 and 255 bytes."""
-    one = declaration(1, d.DW_TAG_compile_unit, (d.DW_AT_low_pc, d.DW_FORM_addr))
+    item = declaration(1, d.DW_TAG_compile_unit, (d.DW_AT_low_pc, d.DW_FORM_addr))
     head = (4).to_bytes(2, "little") + (0).to_bytes(4, "little")
     units = [len(head + b"?\1" + bytes(8)).to_bytes(4, "little") + head + bytes([n, 1]) + bytes(8) for n in (0, 3, 255)]
     version = struct.pack("<IHIB", 12, 99, 0, 8) + bytes(5)
-    return debug(b"".join(units) + version, one + b"\0")
+    return debug(b"".join(units) + version, item + b"\0")
 
 
 def reserved_lengths() -> bytes:

@@ -23,11 +23,11 @@ def _fde(at: int, start: int, size: int, program: bytes) -> bytes:
 
 def _many(program: bytes, *, size: int = 0x1000000, step: int = 0) -> bytes:
     data = _cie()
-    parts, at, start = [data], len(data), CODE
-    while at < SIZE:
-        part = _fde(at, start, size, program)
+    parts, offset, start = [data], len(data), CODE
+    while offset < SIZE:
+        part = _fde(offset, start, size, program)
         parts.append(part)
-        at += len(part)
+        offset += len(part)
         start += step
     return b"".join(parts)
 
@@ -67,12 +67,12 @@ def empty_functions() -> bytes:
 
 
 def cie_for_each() -> bytes:
-    cie, at = _cie(), 0
+    cie, offset = _cie(), 0
     parts: list[bytes] = []
-    while at < SIZE:
-        fde = record(struct.pack("<IIIB", len(cie) + 4, CODE + at, 16, 0))
+    while offset < SIZE:
+        fde = record(struct.pack("<IIIB", len(cie) + 4, CODE + offset, 16, 0))
         parts += cie, fde
-        at += len(cie) + len(fde)
+        offset += len(cie) + len(fde)
     return b"".join(parts)
 
 
@@ -80,21 +80,21 @@ def long_cie() -> bytes:
     """A CIE of many instructions, and many short FDEs."""
     first = section(b"", cie=b"\x0c\x07\x08" + b"\x0e\x10\x0e\x20" * (1 << 17))
     parts = [first[: struct.unpack_from("<I", first)[0] + 4]]
-    at = len(parts[0])
+    offset = len(parts[0])
     for n in range(50_000):
-        part = _fde(at, CODE + 16 * n, 16, b"")
+        part = _fde(offset, CODE + 16 * n, 16, b"")
         parts.append(part)
-        at += len(part)
+        offset += len(part)
     return b"".join(parts)
 
 
 def compile_all(path: Path) -> tuple[int, int]:
     """All rows of a section: how many, and how many FDEs are damaged; then some vaddrs are found, with a header."""
     data = path.read_bytes()
-    found: tuple[int, int] = FrameSection(data, VADDR).table.compile_all()
+    result: tuple[int, int] = FrameSection(data, VADDR).table.compile_all()
     frames = FrameSection(data, VADDR, header=table(data, [CODE + 16 * n for n in range(1000)], 24))
     for n in range(1000):
         index = frames.table.find(CODE + 16 * n)
         if index >= 0:
             frames.table.compile(index)
-    return found
+    return result

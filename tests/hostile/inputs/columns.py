@@ -41,7 +41,9 @@ def leak() -> bytes:
 
 def views(*items: tuple[int, int, int]) -> pa.Buffer:
     """Return views of texts: a length, a buffer's number, an offset in it."""
-    return pa.py_buffer(b"".join(struct.pack("<i4sii", size, b"abcd", buffer, at) for size, buffer, at in items))
+    return pa.py_buffer(
+        b"".join(struct.pack("<i4sii", size, b"abcd", buffer, offset) for size, buffer, offset in items)
+    )
 
 
 DATA = pa.py_buffer(b"abcdefgh" * 4)
@@ -84,8 +86,8 @@ def claims_gigabytes() -> bytes:
     given = pa.ipc.MessageReader.open_stream(data)
     given.read_next_message()
     size = given.read_next_message().body.size
-    at = data.rindex(struct.pack("<q", size))
-    return data[:at] + struct.pack("<q", 1_700_000_000) + data[at + 8 :]
+    offset = data.rindex(struct.pack("<q", size))
+    return data[:offset] + struct.pack("<q", 1_700_000_000) + data[offset + 8 :]
 
 
 def claims_a_large_head() -> bytes:

@@ -58,8 +58,8 @@ def zlib(name: str, data: bytes) -> Section:
 
 def good(table: int) -> bytes:
     """A unit of one function `found` of 16 bytes."""
-    place = address(CODE) + address(16, 4)
-    return unit(b"\1" + place + b"\2found\0" + place + b"\0", table)
+    location = address(CODE) + address(16, 4)
+    return unit(b"\1" + location + b"\2found\0" + location + b"\0", table)
 
 
 def with_table(table: bytes, info: bytes, *, pack: bool) -> bytes:
@@ -75,8 +75,8 @@ def attributes_of_units(*, pack: bool) -> bytes:
 
 def functions_of(attributes: bytes, *, pack: bool) -> bytes:
     """Functions that share these attributes."""
-    place = ((d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4))
-    function = declaration(2, d.DW_TAG_subprogram, *place, more=attributes)
+    location = ((d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4))
+    function = declaration(2, d.DW_TAG_subprogram, *location, more=attributes)
     huge = declaration(1, d.DW_TAG_compile_unit, children=True) + function + b"\0"
     many = b"".join(b"\2" + address(CODE + 0x100 + 16 * n) + address(16, 4) for n in range(3000))
     return with_table(huge, unit(b"\1" + many + b"\0") + good(len(huge)), pack=pack)
@@ -94,9 +94,9 @@ def attribute_again_and_again(*, pack: bool) -> bytes:
 
 def tables_in_each_other() -> bytes:
     """Abbreviation tables that begin inside each other."""
-    one = declaration(1, d.DW_TAG_compile_unit, children=False)
-    tables = one * 200_000 + b"\0"
-    info = b"".join(unit(b"\1" + b"\0" * 16, len(one) * n) for n in range(20_000)) + good(len(tables))
+    item = declaration(1, d.DW_TAG_compile_unit, children=False)
+    tables = item * 200_000 + b"\0"
+    info = b"".join(unit(b"\1" + b"\0" * 16, len(item) * n) for n in range(20_000)) + good(len(tables))
     return elf(zlib(".debug_abbrev", tables + GOOD_TABLE + b"\0"), Section(".debug_info", info))
 
 
@@ -150,8 +150,8 @@ def too_many_units() -> bytes:
 
 
 def overlapping_units() -> bytes:
-    place = ((d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4))
-    table = declaration(1, d.DW_TAG_compile_unit, *place) + b"\0"
+    location = ((d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4))
+    table = declaration(1, d.DW_TAG_compile_unit, *location) + b"\0"
     many = [unit(b"\1" + address(CODE + n % 256) + address(SIZE - 256, 4)) for n in range(256)]
     info = good(len(table)) + b"".join(many[n % 256] for n in range(200_000))
     return elf(Section(".debug_info", info), Section(".debug_abbrev", table + GOOD_TABLE + b"\0"))
@@ -208,8 +208,8 @@ def much_debug_info(*, pack: bool) -> bytes:
 def ask(path: Path, count: int = 1) -> str:
     """Return the functions at CODE and later addresses, and the problems."""
     with whence.open(path) as binary:
-        found = binary.lookup_many([CODE + n for n in range(count)])
-        names = [tuple(frame.function for frame in frames) for frames in found][:8]
+        result = binary.lookup_many([CODE + n for n in range(count)])
+        names = [tuple(frame.function for frame in frames) for frames in result][:8]
         return f"{names} {len(binary.problems)} problems: {' '.join(map(str, binary.problems[:2000]))}"
 
 

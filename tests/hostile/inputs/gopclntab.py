@@ -9,15 +9,15 @@ SIZE = 20_000
 
 def deep_trees(size: int = SIZE) -> bytes:
     """At every other byte two hundred calls are inlined into each other, at those between them none."""
-    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
+    nodes = [Node(f"main.n{index}", index - 1, 0, index, 0) for index in range(200)]
     nodes_pc = [Node(node.name, node.parent, node.file, node.line, 1) for node in nodes]
-    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    inlined = [(index, 199 if index % 2 else -1) for index in range(size)]
     return program([Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes_pc) for row in range(4)])
 
 
 def old_deep_trees(size: int = SIZE) -> bytes:
-    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
-    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    nodes = [Node(f"main.n{index}", index - 1, 0, index, 0) for index in range(200)]
+    inlined = [(index, 199 if index % 2 else -1) for index in range(size)]
     functions = [Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes) for row in range(4)]
     return program(functions, since="1.18")
 
@@ -30,7 +30,7 @@ def standstill(count: int = 200) -> bytes:
 
 def line_at_every_byte() -> bytes:
     """One table of steps, which twenty functions share (equal tables are stored once)."""
-    lines = [(at, 1 + at % 2) for at in range(SIZE)]
+    lines = [(index, 1 + index % 2) for index in range(SIZE)]
     return program([Function(f"main.f{row}", SIZE, lines, [(0, 0)]) for row in range(20)])
 
 

@@ -15,15 +15,15 @@ def _repeated(dump: Dump, type_: int, count: int, size: int, changes: str, step:
     data = bytearray(dump.build())
     directory = struct.unpack_from("<I", data, 12)[0]
     for index in range(len(dump.streams)):
-        at = directory + 12 * index
-        if struct.unpack_from("<I", data, at)[0] != type_:
+        offset = directory + 12 * index
+        if struct.unpack_from("<I", data, offset)[0] != type_:
             continue
-        start = struct.unpack_from("<I", data, at + 8)[0] + 4
+        start = struct.unpack_from("<I", data, offset + 8)[0] + 4
         entry = bytes(data[start : start + size])
         first = struct.unpack_from(changes, entry)[0]
         width = struct.calcsize(changes)
         rows = b"".join(struct.pack(changes, first + step * row) + entry[width:] for row in range(count))
-        struct.pack_into("<II", data, at + 4, 4 + len(rows), len(data))
+        struct.pack_into("<II", data, offset + 4, 4 + len(rows), len(data))
         data += struct.pack("<I", count) + rows
     return bytes(data)
 

@@ -133,7 +133,7 @@ def wasm(data: bytes) -> list[Number]:
         end = start + next(index for index, byte in enumerate(data[start:]) if byte < 0x80) + 1
         size = sum((byte & 0x7F) << 7 * index for index, byte in enumerate(data[start:end]))
         numbers += [Number(SIZE, start, "leb", end - start), Number(COUNT, end, "leb", 1)]
-        numbers += [Number(OFFSET, at, "leb", 1) for at in range(end + 1, min(end + 12, end + size))]
+        numbers += [Number(OFFSET, number, "leb", 1) for number in range(end + 1, min(end + 12, end + size))]
         offset = end + size
     return numbers
 

@@ -19,22 +19,22 @@ def notes_in_notes(count: int = 1500, size: int = MEGABYTE) -> bytes:
     entries by the next one's header."""
     step = 12 + len(b"CORE\0\0\0\0")
     block = b"".join(
-        struct.pack("<III", 5, size - (at + 1) * step, NT_FILE) + b"CORE\0\0\0\0" for at in range(count)
+        struct.pack("<III", 5, size - (index + 1) * step, NT_FILE) + b"CORE\0\0\0\0" for index in range(count)
     ).ljust(size, b"\0")
     plain = [Section(".notes", block, align=4)]
     where = forge(plain, bits=32, machine=3, type=constants.ET_CORE, section_table=False).index(block[:64])
     # the segments move the block, which follows them
     head = 52 + 32 * count
     segments = [
-        Segment(constants.PT_NOTE, 0, file_offset=head + at * step, vaddr=0, file_size=size - at * step, align=4)
-        for at in range(count)
+        Segment(constants.PT_NOTE, 0, file_offset=head + index * step, vaddr=0, file_size=size - index * step, align=4)
+        for index in range(count)
     ]
     data = forge(plain, segments, bits=32, machine=3, type=constants.ET_CORE, section_table=False)
     moved = data.index(block[:64])
     assert where <= moved
     segments = [
-        Segment(constants.PT_NOTE, 0, file_offset=moved + at * step, vaddr=0, file_size=size - at * step, align=4)
-        for at in range(count)
+        Segment(constants.PT_NOTE, 0, file_offset=moved + index * step, vaddr=0, file_size=size - index * step, align=4)
+        for index in range(count)
     ]
     return forge(plain, segments, bits=32, machine=3, type=constants.ET_CORE, section_table=False)
 
@@ -56,14 +56,14 @@ def one_head_for_all(mappings: int = 5000) -> bytes:
     page = page.ljust(64 * KILOBYTE, b"\0")
     mapped = [Mapped(0x10000 * row, 0x10000 * row + 0x1000, f"/lib/{row}.so") for row in range(1, mappings)]
     data = bytearray(core([Mapped(0x9_0000_0000, 0x9_0001_0000, "/lib/0.so", memory=page), *mapped]))
-    at = data.index(page)
+    offset = data.index(page)
     head = struct.Struct("<IIQQQQQQ")
     count = struct.unpack_from("<H", data, 56)[0]
     start = struct.unpack_from("<Q", data, 32)[0]
     for row in range(count):
         fields = list(head.unpack_from(data, start + row * head.size))
         if fields[0] == constants.PT_LOAD:
-            fields[2], fields[5] = at, len(page)
+            fields[2], fields[5] = offset, len(page)
             head.pack_into(data, start + row * head.size, *fields)
     return bytes(data)
 

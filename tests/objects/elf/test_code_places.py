@@ -33,24 +33,24 @@ def changed(
     """
     out = bytearray(data)
     with ElfFile.from_bytes(data) as elf:
-        executable = [index for index, one in enumerate(elf.segments) if one.executable]
+        executable = [index for index, each in enumerate(elf.segments) if each.executable]
         section = elf.section(".text")
     assert executable
     assert section is not None
     fields = {"type": 0, "flags": 1, "file_size": 5}
     table = int.from_bytes(data[PHOFF : PHOFF + 8], "little")
     for index in executable:
-        at = table + index * PROGRAM_HEADER.size
-        row = list(PROGRAM_HEADER.unpack_from(out, at))
+        offset = table + index * PROGRAM_HEADER.size
+        row = list(PROGRAM_HEADER.unpack_from(out, offset))
         for name, value in (segments or {}).items():
             row[fields[name]] = value
-        PROGRAM_HEADER.pack_into(out, at, *row)
+        PROGRAM_HEADER.pack_into(out, offset, *row)
     fields = {"type": 1, "flags": 2}
-    at = int.from_bytes(data[SHOFF : SHOFF + 8], "little") + section.index * SECTION_HEADER.size
-    row = list(SECTION_HEADER.unpack_from(out, at))
+    offset = int.from_bytes(data[SHOFF : SHOFF + 8], "little") + section.index * SECTION_HEADER.size
+    row = list(SECTION_HEADER.unpack_from(out, offset))
     for name, value in (text or {}).items():
         row[fields[name]] = value
-    SECTION_HEADER.pack_into(out, at, *row)
+    SECTION_HEADER.pack_into(out, offset, *row)
     if not headers:
         out[PHOFF : PHOFF + 8] = bytes(8)
         out[PHNUM : PHNUM + 2] = bytes(2)
@@ -92,7 +92,7 @@ def test_code_in_a_segment_that_is_not_executable_has_its_dwarf(sections: bool, 
         assert bool(table.about.segments) == sections
     (tmp_path / "bare").write_bytes(bare)
     with ElfFile.open(tmp_path / "bare") as elf:
-        assert any(one.executable for one in placing_segments(elf)) == sections
+        assert any(each.executable for each in placing_segments(elf)) == sections
 
 
 CUTS = {
@@ -108,15 +108,15 @@ CUTS = {
 def test_a_go_debug_file_without_its_code_has_the_names_of_the_whole_file(
     cut: str, flags: str, version: str, tmp_path: Path
 ) -> None:
-    whole = golang.build("small", tmp_path / "small", ldflags=flags, version=version).read_bytes()
-    with ElfFile.from_bytes(whole) as elf:
+    full = golang.build("small", tmp_path / "small", ldflags=flags, version=version).read_bytes()
+    with ElfFile.from_bytes(full) as elf:
         table = Pclntab.find(elf)
         assert table is not None
-        asked = [one.entry for one in table.functions()][::7]
-    hollow = changed(whole, **CUTS[cut])  # type: ignore[arg-type]
-    found = chains(hollow, asked)
-    assert found == chains(whole, asked)
-    assert all(frames and frames[-1].line for frames in found)
+        asked = [each.entry for each in table.functions()][::7]
+    hollow = changed(full, **CUTS[cut])  # type: ignore[arg-type]
+    result = chains(hollow, asked)
+    assert result == chains(full, asked)
+    assert all(frames and frames[-1].line for frames in result)
     assert differing_files(archive_of(hollow), 5_000) == []
 
 

@@ -471,9 +471,9 @@ def test_a_symbol_is_found_by_its_whole_name(bits: int, order: ByteOrder) -> Non
     data = forge([Section(".text", CODE, flags=6, vaddr=0x40_1000)], symbols=rows, bits=bits, order=order)
     elf = ElfFile.from_bytes(data)
     symbols = elf.symbols()
-    found = symbols.find("text")
-    assert found is not None
-    assert (symbols.name(found), symbols.value[found]) == ("text", 0x40_1020)
+    result = symbols.find("text")
+    assert result is not None
+    assert (symbols.name(result), symbols.value[result]) == ("text", 0x40_1020)
     assert symbols.find("runtime.text") == 1
     assert symbols.find("runtime") is None
     assert symbols.find("time.text") is None  # the end of a name is not a match

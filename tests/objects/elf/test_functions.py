@@ -221,15 +221,15 @@ def test_symbols_with_names_outside_their_table_name_nothing() -> None:
     )
 )
 def test_ranges_never_overlap_and_cover_what_the_symbols_cover(rows: list[tuple[int, int, int, str]]) -> None:
-    got = names([Symbol(name, 0x1000 + at, size, bind=bind) for at, size, bind, name in rows])
+    got = names([Symbol(name, 0x1000 + offset, size, bind=bind) for offset, size, bind, name in rows])
     assert all(a + n <= b for (a, n, _), (b, _, _) in pairwise(got))
     assert all(n > 0 for _, n, _ in got)
-    sized = {a for at, size, _, _ in rows for a in range(0x1000 + at, min(0x1000 + at + size, 0x1100))}
-    covered = {a for at, size, _ in got for a in range(at, at + size)}
+    sized = {a for offset, size, _, _ in rows for a in range(0x1000 + offset, min(0x1000 + offset + size, 0x1100))}
+    covered = {a for offset, size, _ in got for a in range(offset, offset + size)}
     assert sized <= covered
-    for at, size, name in got:
-        holders = [r for r in rows if r[3] == name and 0x1000 + r[0] <= at]
-        assert any(not r[1] or at + size <= 0x1000 + r[0] + r[1] for r in holders)
+    for offset, size, name in got:
+        holders = [r for r in rows if r[3] == name and 0x1000 + r[0] <= offset]
+        assert any(not r[1] or offset + size <= 0x1000 + r[0] + r[1] for r in holders)
 
 
 SYMBOLS = st.builds(
@@ -247,13 +247,13 @@ def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
     bounds = {edge for symbol in symbols + dynamic for edge in (symbol.value, symbol.value + symbol.size)}
     asked = sorted({0, 0x1000, 0x10AF, 1 << 63} | bounds | {edge - 1 for edge in bounds})
     every = array("Q", asked)
-    whole = holding(functions(elf), memoryview(every))
+    full = holding(functions(elf), memoryview(every))
     for vaddr in asked:
-        one = memoryview(array("Q", [vaddr]))
-        near, expected = holding(functions(elf, near=[vaddr]), one), holding(functions(elf), one)
+        item = memoryview(array("Q", [vaddr]))
+        near, expected = holding(functions(elf, near=[vaddr]), item), holding(functions(elf), item)
         assert [row[2] for row in named(near)] == [row[2] for row in named(expected)], vaddr
     near = holding(functions(elf, near=asked), memoryview(every))
-    assert [row[2] for row in named(near)] == [row[2] for row in named(whole)]
+    assert [row[2] for row in named(near)] == [row[2] for row in named(full)]
 
 
 # against readelf, whole
@@ -318,24 +318,24 @@ def test_every_symbol_is_found_at_its_start_middle_and_last_byte_as_readelf_list
             index = bisect_right(ranges.vaddr, probe) - 1
             inside = index >= 0 and probe < ranges.vaddr[index] + ranges.length[index]
             name = ranges.strings.text(ranges.function[index]) if inside else ""
-            versions = {known.partition("@")[0] for known in covering[probe]} | covering[probe]
+            versions = {expected.partition("@")[0] for expected in covering[probe]} | covering[probe]
             if name.partition("@")[0] not in versions:
                 wrong.append((hex(probe), name, sorted(covering[probe])[:3]))
     assert not wrong, wrong[:10]
 
 
 def test_a_file_without_section_headers_names_functions_through_its_dynamic_table() -> None:
-    found = libc()
-    if found is None:
+    result = libc()
+    if result is None:
         pytest.skip("no libc is mapped into this process")
-    whole = bytearray(found.read_bytes())
-    if whole[4] != 2:
+    full = bytearray(result.read_bytes())
+    if full[4] != 2:
         pytest.skip("a 64-bit libc is wanted")
-    with ElfFile.open(found) as elf:
+    with ElfFile.open(result) as elf:
         expected = {name for _, _, name in named(functions(elf, sources=[Source.DYNSYM]))}
-    struct.pack_into("<Q", whole, 40, 0)
-    struct.pack_into("<HHH", whole, 58, 64, 0, 0)
-    bare = ElfFile.from_bytes(bytes(whole))
+    struct.pack_into("<Q", full, 40, 0)
+    struct.pack_into("<HHH", full, 58, 64, 0, 0)
+    bare = ElfFile.from_bytes(bytes(full))
     assert bare.sections == ()
     got = {name for _, _, name in named(functions(bare))}
     assert expected - got == set()

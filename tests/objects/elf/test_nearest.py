@@ -18,13 +18,13 @@ def index(*symbols: Symbol) -> SymbolIndex:
 
 
 def llvm(vaddr: int, *symbols: Symbol) -> str:
-    found = index(*symbols).llvm(vaddr)
-    return found.name if found is not None else ""
+    result = index(*symbols).llvm(vaddr)
+    return result.name if result is not None else ""
 
 
 def bfd(vaddr: int, *symbols: Symbol) -> str:
-    found = index(*symbols).bfd(vaddr)
-    return found.name if found is not None else ""
+    result = index(*symbols).bfd(vaddr)
+    return result.name if result is not None else ""
 
 
 def test_of_symbols_at_one_address_llvm_names_the_largest_and_of_equal_ones_the_last() -> None:
@@ -63,8 +63,8 @@ def test_a_local_symbol_is_of_the_file_named_before_it() -> None:
         Symbol("g", 0x1020, 8, bind=LOCAL),
         Symbol("main", 0x1030, 8),
     )
-    found = [symbol.file for at in (0x1010, 0x1020, 0x1030) if (symbol := index(*symbols).llvm(at))]
-    assert found == ["a.c", "b.c", ""]
+    result = [symbol.file for offset in (0x1010, 0x1020, 0x1030) if (symbol := index(*symbols).llvm(offset))]
+    assert result == ["a.c", "b.c", ""]
     alone = index(symbols[0], symbols[1], symbols[4]).bfd(0x1030)
     assert alone is not None
     assert alone.file == "a.c"

@@ -150,4 +150,4 @@ def test_stubs_of_other_machines_are_decoded(name: str) -> None:
         machine=machine, bits=bits, order=order,
     )  # fmt: skip
     names = (b"puts", b"exit")
-    assert stubs(ElfFile.from_bytes(data)) == [(*at, name) for at, name in zip(expected, names, strict=True)]
+    assert stubs(ElfFile.from_bytes(data)) == [(*offset, name) for offset, name in zip(expected, names, strict=True)]

@@ -22,7 +22,9 @@ TEXT = Section(".text", bytes(64), flags=6)
 
 def rela(order: ByteOrder, *rows: tuple[int, int, int, int]) -> bytes:
     """Explicit relocations of a 64-bit file: place, symbol, type, addend."""
-    return b"".join(struct.pack(mark(order) + "QQq", at, symbol << 32 | kind, add) for at, symbol, kind, add in rows)
+    return b"".join(
+        struct.pack(mark(order) + "QQq", offset, symbol << 32 | kind, add) for offset, symbol, kind, add in rows
+    )
 
 
 def content(order: ByteOrder, machine: int, body: bytes, table: bytes, bits: int = 64) -> bytes:
@@ -123,8 +125,8 @@ def linked(path: Path) -> Path:
             if section.name.startswith(".debug_"):
                 data[section.file_offset : section.file_offset + section.size] = elf.content(section)
             if section.type in (constants.SHT_RELA, constants.SHT_REL):
-                at = elf.header.sections.file_offset + section.index * elf.header.sections.stride
-                struct.pack_into(mark(elf.order) + "I", data, at + 4, constants.SHT_NULL)
+                offset = elf.header.sections.file_offset + section.index * elf.header.sections.stride
+                struct.pack_into(mark(elf.order) + "I", data, offset + 4, constants.SHT_NULL)
         assert elf.problems == []
     out = path.with_name("b.o")
     out.write_bytes(data)
@@ -137,11 +139,11 @@ def test_llvm_reads_our_relocated_sections_as_it_relocates_them_itself(target: s
     path = compiled(target, tmp_path)
     theirs, ours = (
         subprocess.run(
-            ["llvm-dwarfdump", "--debug-info", "--debug-line", "--debug-str-offsets", str(one)],
+            ["llvm-dwarfdump", "--debug-info", "--debug-line", "--debug-str-offsets", str(each)],
             capture_output=True,
             text=True,
         ).stdout.splitlines()[1:]
-        for one in (path, linked(path))
+        for each in (path, linked(path))
     )
     assert len(theirs) > 50
     assert ours == theirs

@@ -69,17 +69,17 @@ def test_sections_and_segments_come_back(
     data = forge.forge(given_sections, given_segments, bits=width, order=order, big_counts=big_counts)
     elf = ElfFile.from_bytes(data)
     assert len(elf.sections) == len(given_sections) + 2
-    for index, one in enumerate(given_sections, 1):
+    for index, each in enumerate(given_sections, 1):
         got = elf.sections[index]
         assert (got.index, got.name, got.type, got.flags, got.vaddr) == (
             index,
-            one.name,
-            one.type,
-            one.flags,
-            one.vaddr,
+            each.name,
+            each.type,
+            each.flags,
+            each.vaddr,
         )
-        assert (got.size, got.align, got.entry_size) == (len(one.data), one.align, one.entry_size)
-        assert bytes(elf.content(got)) == one.data == bytes(elf.content(one.name))
+        assert (got.size, got.align, got.entry_size) == (len(each.data), each.align, each.entry_size)
+        assert bytes(elf.content(got)) == each.data == bytes(elf.content(each.name))
     assert [(s.type, s.flags, s.file_offset, s.vaddr, s.file_size, s.memory_size, s.align) for s in elf.segments] == [
         (s.type, s.flags, s.file_offset, s.vaddr, s.file_size, s.memory_size, s.align) for s in given_segments
     ]
@@ -89,11 +89,11 @@ def test_sections_and_segments_come_back(
 def test_symbols_come_back(given_symbols: list[forge.Symbol], width: int, order: ByteOrder) -> None:
     read = ElfFile.from_bytes(forge.forge(symbols=given_symbols, bits=width, order=order)).symbols()
     assert len(read) == len(given_symbols) + 1
-    for index, one in enumerate(given_symbols, 1):
-        section = one.section if isinstance(one.section, int) else 0
+    for index, each in enumerate(given_symbols, 1):
+        section = each.section if isinstance(each.section, int) else 0
         expected = section if section < constants.SHN_LORESERVE else 0xFFFF0000 | section
-        assert (read.name(index), read.value[index], read.size[index]) == (one.name, one.value, one.size)
-        assert (read.info[index], read.other[index]) == (one.bind << 4 | one.type, one.other)
+        assert (read.name(index), read.value[index], read.size[index]) == (each.name, each.value, each.size)
+        assert (read.info[index], read.other[index]) == (each.bind << 4 | each.type, each.other)
         assert read.section[index] == expected
 
 

@@ -114,4 +114,4 @@ def test_without_sections_code_is_in_executable_segments() -> None:
     elf = ElfFile.from_bytes(forged.forge(SECTIONS, SEGMENTS, section_table=False))
     assert elf.sections == ()
     assert elf.code_ranges() == [(0x401000, 0x401020)]
-    assert [one.vaddr for one in elf.code_segments()] == [0x401000]
+    assert [each.vaddr for each in elf.code_segments()] == [0x401000]

@@ -108,7 +108,7 @@ def test_an_object_file_names_a_function_where_the_linker_put_it(app: Path) -> N
     assert names_at(app, BASE + 0x88) == ["inner", "outer"]
     assert names_at(app, BASE + 0x80) == ["outer"]
     with whence.open(app) as binary:
-        rows = [(one.vaddr, one.length, one.function, str(one.source)) for one in binary.functions()]
+        rows = [(each.vaddr, each.length, each.function, str(each.source)) for each in binary.functions()]
     assert rows == [(BASE + 0x80, 0x40, "outer", "dwarf"), (BASE + 0xC0, 0x40, "outer", "symtab")]
 
 
@@ -169,9 +169,9 @@ def test_object_files_are_found_in_a_debug_folder(app: Path, tmp_path: Path) -> 
 
 
 def test_damaged_object_files_leave_the_symbols_and_a_problem(app: Path) -> None:
-    whole = object_file()
-    for size in range(0, len(whole), 97):
-        (app.parent / "x.o").write_bytes(whole[:size])
+    full = object_file()
+    for size in range(0, len(full), 97):
+        (app.parent / "x.o").write_bytes(full[:size])
         os.utime(app.parent / "x.o", (TIME, TIME))
         assert names_at(app, BASE + 0x88)[-1] == "outer"
 

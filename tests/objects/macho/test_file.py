@@ -138,10 +138,10 @@ def test_a_fat_file_is_opened_by_architecture_and_never_silently_by_its_first_sl
 
 
 def test_a_fat_file_with_one_slice_and_a_thin_file_need_no_architecture(tmp_path: Path) -> None:
-    thin, one = tmp_path / "thin", tmp_path / "one"
+    thin, item = tmp_path / "thin", tmp_path / "one"
     thin.write_bytes(forge([text()], cpu=ARM64))
-    one.write_bytes(fat((ARM64, thin.read_bytes())))
-    for path in (thin, one):
+    item.write_bytes(fat((ARM64, thin.read_bytes())))
+    for path in (thin, item):
         for name in (str(path), f"{path}:arm64"):
             with open_object(name) as file:
                 assert file.machine == EM_AARCH64

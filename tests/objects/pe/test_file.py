@@ -144,7 +144,7 @@ def test_an_object_file_has_its_sections_one_after_the_other_and_relocated_debug
     path.write_bytes(object_file(big=big))
     with open_object(path) as file:
         assert (file.kind, file.is_relocatable, file.format) == ("object file", True, "PE")
-        assert [(one.name, one.vaddr) for one in file.sections[:3]] == [("", 0), (".text$f", 0), (".text$g", 0x30)]
+        assert [(each.name, each.vaddr) for each in file.sections[:3]] == [("", 0), (".text$f", 0), (".text$g", 0x30)]
         assert named(file) == [(0, 0x21, "f"), (0x30, 8, "a_function_with_a_long_name")]
     with whence.open(path) as binary:
         assert [frame.function for frame in binary.lookup(0x1F)] == ["f"]
