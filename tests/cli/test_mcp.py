@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.mcp import answered, mcp, tools_for
+from tests.helpers.mcp_client import answered, mcp, tools_for
 from tests.helpers.programs import compiled
 from whence._base.errors import WrongUse
 from whence.cli import main

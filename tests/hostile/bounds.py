@@ -84,7 +84,7 @@ def bounded(
             ]
         else:
             command = _command(run)
-        limits = [str(math.ceil(seconds) + 1), str(int((2 * megabytes + 256) * MEGABYTE)), str(location / "usage")]
+        limits = [str(math.ceil(seconds) + 1), str(int((2 * megabytes + 512) * MEGABYTE)), str(location / "usage")]
         with open(location / "out", "wb") as out, open(location / "err", "wb") as err:
             done = subprocess.run(
                 # A small process between: what a process had resident before it ran another program counts as its own.

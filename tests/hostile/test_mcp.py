@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.mcp import answered, tools_for
+from tests.helpers.mcp_client import answered, tools_for
 from tests.helpers.profiles import profile_of
 from whence._base.errors import WrongUse
 from whence.cli import mcp_tools

@@ -16,7 +16,6 @@ from whence.lidia.table import open as open_archive
 from whence.lidia.unwind import FRAME_DATA, SFRAME
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_386, EM_ARM
-from whence.objects.macho import MachoFile
 from whence.objects.opening import open_object
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
@@ -209,8 +208,11 @@ class Module:
         """Return True if code without an entry saves nothing: in PE files of 64 bits and in stubs of Mach-O files."""
         if any(isinstance(table, FunctionTable) for table in self._others or ()):
             return True
-        if not isinstance(self.elf, MachoFile):
+        if self.elf is None or self.elf.format != "Mach-O":
             return False
+        from whence.objects.macho import MachoFile
+
+        assert isinstance(self.elf, MachoFile)
         sections = (section for section in self.elf.sections if section.vaddr <= vaddr < section.vaddr + section.size)
         return any(section.own_name in STUBS for section in sections)
 
