@@ -16,6 +16,10 @@ from whence._base.files import open_regular
 from whence.locate.debug_files import folders_of
 from whence.symbolize import Symbolizer
 
+CHROOT = (
+    shutil.which("chroot", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
+)  # not on the PATH of all users
+
 
 @pytest.fixture
 def process(tmp_path: Path) -> Path:
@@ -88,7 +92,7 @@ def test_the_folders_beside_a_file_of_another_root_are_in_that_root(process: Pat
 SECRET = "int secret_of_the_host(int x) { return x; }"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may chroot")
+@pytest.mark.skipif(os.geteuid() != 0 or not CHROOT, reason="only root may chroot, by coreutils")
 @pytest.mark.skipif(not shutil.which("objcopy"), reason="no objcopy on this machine")
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_jailed_process_leads_the_symbolizer_to_debug_files_of_its_own_root_only(
@@ -103,7 +107,7 @@ def test_a_jailed_process_leads_the_symbolizer_to_debug_files_of_its_own_root_on
     subprocess.run(["objcopy", "--only-keep-debug", program, entry], check=True)
     subprocess.run(["objcopy", "--strip-all", program, jail / "app"], check=True)
     (jail / "usr" / "lib" / "debug").symlink_to("/opt/debug" if inside else elsewhere)
-    with running(["chroot", jail, "/app"]) as (pid, words), Symbolizer() as symbolizer:
+    with running([CHROOT, jail, "/app"]) as (pid, words), Symbolizer() as symbolizer:
         answer = symbolizer.symbolize(pid, [int(words[0], 16)])[0]
     assert bool(answer.frames) == inside, answer
     assert not inside or answer.frames[0].function == "marker"
