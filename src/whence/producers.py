@@ -35,8 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from whence._base.reasons import Reason
-    from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.objects.companions import Complete

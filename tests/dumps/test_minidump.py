@@ -365,6 +365,26 @@ def test_stacks_of_windows_follow_the_function_table(has_id: bool, tmp_path: Pat
     assert result.frames[0].place.vaddr == BASE + pdata.TEXT + 0x20
 
 
+def test_windows_functions_left_out_of_the_function_table_have_no_frame(tmp_path: Path) -> None:
+    program, base = tmp_path / "App.exe", 0x7FF700000000
+    content = windows_program(has_id=True)
+    last = content.rindex(b"\x90" * 0x3B)
+    program.write_bytes(content[:last] + b"\xeb\xfe" * 0x20 + content[last + 0x40 :])  # a loop without a return
+    with PeFile.open(program) as file:
+        module = Module(base, file.header.image_size, "C:\\app\\app.exe", rsds(), file.header.time)
+    callers = [base + pdata.TEXT + 0x80, base + pdata.TEXT + 0xC0, 0]
+    frames = [b"", bytes(40) + struct.pack("<QQ", 0xB5, 0xB3), bytes(16)]
+    stack = b"".join(frame + struct.pack("<Q", caller) for frame, caller in zip(frames, callers, strict=True))
+    registers = {"rip": base + pdata.TEXT + 0xD0, "rsp": 0x70000}
+    path = tmp_path / "app.dmp"
+    path.write_bytes(Dump([module], [Thread(5, context(registers), 0x70000, stack)], platform=2).build())
+    with Symbolizer(binaries=[str(program)]) as symbolizer:
+        (result,) = Core(path, programs=[tmp_path]).stacks(symbolizer)
+    assert [frame.pc for frame in result.frames] == [registers["rip"], *callers[:2]]
+    assert [str(frame.found_by) for frame in result.frames] == ["registers", "leaf", "pdata"]
+    assert result.end is End.COMPLETE
+
+
 def test_a_full_dump_has_the_function_tables_of_its_modules(tmp_path: Path) -> None:
     program, base = windows_program(has_id=True), 0x7FF700000000
     with PeFile.from_bytes(program) as file:

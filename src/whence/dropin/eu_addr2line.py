@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from whence._base.model import Frame, Frames
     from whence.dropin.modules import OpenModule
-    from whence.procmap.address_mapper import AddressMapper
     from whence.procmap.mapping import Mapping
 
 WRONG_USE = 64  # EX_USAGE of sysexits.h

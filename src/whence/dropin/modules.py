@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from whence._base.model import Frames
-    from whence.dropin.nearest import Symbol, SymbolIndex
-    from whence.dwarf.variables import Local, Variables
+    from whence.dropin.nearest import Symbol
+    from whence.dwarf.variables import Local
     from whence.lidia.kernels.render import Replies
     from whence.objects.interface import ObjectFile
 

@@ -40,7 +40,6 @@ from whence.locate.http import Deadline, pool
 if TYPE_CHECKING:
     import urllib3
 
-    from whence.locate.http import Deadline
 
 BUILD_ID = re.compile(r"[0-9a-f]{4,128}")
 KINDS = ("debuginfo", "executable")

@@ -73,13 +73,10 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, TypeVar, Unpack
 
     from whence._base.options import ReadFields
-    from whence._base.reasons import Missing
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
     from whence.locate.symbol_server import SymbolServer
     from whence.locator.options import LocatorFields, Sources, StorePlace
-    from whence.objects.elf.segments import Segment
-    from whence.producers import Producers
 
     T = TypeVar("T")
 

@@ -26,8 +26,6 @@ from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, file_key, is_id, 
 from whence.store.ranged import RangedBinary
 
 if TYPE_CHECKING:
-    from whence.locate.cache import Cache
-    from whence.store.fetching import Fetched
     from whence.store.meta import Meta
     from whence.store.reader import StoreReader
 

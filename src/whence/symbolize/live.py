@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.procmap.threads import Thread
     from whence.symbolize.goroutines import NamedGoroutines
-    from whence.symbolize.live_stacks import LiveStacks
     from whence.symbolize.stacks import Stack
     from whence.symbolize.tasks import Tasks
     from whence.types.decoding import Limits

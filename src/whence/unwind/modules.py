@@ -206,9 +206,11 @@ class Module:
 
     def needs_no_table(self, vaddr: int) -> bool:
         """Return True if code without an entry saves nothing: in PE files of 64 bits and in stubs of Mach-O files."""
-        if any(isinstance(table, FunctionTable) for table in self._others or ()):
-            return True
-        if self.elf is None or self.elf.format != "Mach-O":
+        if self.elf is None:
+            return False
+        if self.elf.format == "PE":
+            return bool(self._others)  # .pdata is the only table that is not call frame information
+        if self.elf.format != "Mach-O":
             return False
         from whence.objects.macho import MachoFile
 

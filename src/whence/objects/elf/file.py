@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from whence.objects.elf.links import AltLink, DebugLink
     from whence.objects.elf.notes import Note
     from whence.objects.elf.relocate import Relocations
-    from whence.objects.elf.symbols import SymbolTable
 
 
 TABLE_SEGMENTS = {
