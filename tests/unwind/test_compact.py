@@ -126,53 +126,42 @@ ARM64_CODE = words(
     0xA8C24FF4,  # ldp x20, x19, [sp], #32
     0xD65F03C0,  # ret
 )
+ARM64_SAVED = {FP: -16, LR: -8, 19: -24, 20: -32}
+ARM64_ROWS = [  # one for each instruction
+    (Cfa(SP, 0), {}),
+    (Cfa(SP, 32), {19: -24, 20: -32}),
+    (Cfa(SP, 32), ARM64_SAVED),
+    (Cfa(FP, 16), ARM64_SAVED),
+    (Cfa(SP, 32), ARM64_SAVED),
+    (Cfa(SP, 32), {19: -24, 20: -32}),
+    (Cfa(SP, 0), {}),
+]
 
 
 def test_a_prologue_of_arm64_makes_rows_and_its_epilogue_too() -> None:
     table = table_of(macho(unwind_info([(0, 0x04000001)], len(ARM64_CODE)), ARM64_CODE, is_arm64=True))
-    saved = {FP: -16, LR: -8, 19: -24, 20: -32}
-    assert [row_at(table, 4 * index) for index in range(7)] == [
-        (Cfa(SP, 0), {}),
-        (Cfa(SP, 32), {19: -24, 20: -32}),
-        (Cfa(SP, 32), saved),
-        (Cfa(FP, 16), saved),
-        (Cfa(SP, 32), saved),
-        (Cfa(SP, 32), {19: -24, 20: -32}),
-        (Cfa(SP, 0), {}),
+    assert [row_at(table, 4 * index) for index in range(7)] == ARM64_ROWS
+    assert row_at(table, 15) == ARM64_ROWS[3]  # before a return address
+
+
+WRAPPED_ARM64 = b"".join(
+    [
+        words(0xB4000100),  # cbz x0, 0x20
+        ARM64_CODE[:-4],
+        words(
+            0x14000100,  # b, out of the function
+            0x52800000,  # mov w0, #0
+            0xD65F03C0,  # ret
+        ),
     ]
-    assert row_at(table, 15) == (Cfa(FP, 16), saved)  # before a return address
-
-
-WRAPPED_ARM64 = words(
-    0xB4000100,  # cbz x0, 0x20
-    0xA9BE4FF4,  # stp x20, x19, [sp, #-32]!
-    0xA9017BFD,  # stp x29, x30, [sp, #16]
-    0x910043FD,  # add x29, sp, #16
-    0x94000040,  # bl
-    0xA9417BFD,  # ldp x29, x30, [sp, #16]
-    0xA8C24FF4,  # ldp x20, x19, [sp], #32
-    0x14000100,  # b, out of the function
-    0x52800000,  # mov w0, #0
-    0xD65F03C0,  # ret
 )
 
 
 def test_code_of_arm64_before_and_after_a_frame_has_none() -> None:
     """Compilers check arguments before they make a frame, and jump to the last call after it."""
     table = table_of(macho(unwind_info([(0, 0x04000001)], len(WRAPPED_ARM64)), WRAPPED_ARM64, is_arm64=True))
-    saved = {FP: -16, LR: -8, 19: -24, 20: -32}
-    assert [row_at(table, 4 * index) for index in range(10)] == [
-        (Cfa(SP, 0), {}),
-        (Cfa(SP, 0), {}),
-        (Cfa(SP, 32), {19: -24, 20: -32}),
-        (Cfa(SP, 32), saved),
-        (Cfa(FP, 16), saved),
-        (Cfa(SP, 32), saved),
-        (Cfa(SP, 32), {19: -24, 20: -32}),
-        (Cfa(SP, 0), {}),
-        (Cfa(SP, 0), {}),
-        (Cfa(SP, 0), {}),
-    ]
+    rows = [ARM64_ROWS[0], *ARM64_ROWS, ARM64_ROWS[-1], ARM64_ROWS[-1]]
+    assert [row_at(table, 4 * index) for index in range(10)] == rows
 
 
 @pytest.mark.parametrize("word", [0x14000002, 0x9100001F, 0xAA0003FD], ids=["b, inside", "mov sp, x0", "mov x29, x0"])

@@ -129,7 +129,7 @@ class Requests:
 
 
 def _fault(text: str) -> tuple[int | str | None, int, str]:
-    """Return the id of an invalid message (None if it has none), an error code, and what is wrong."""
+    """Return the id of an invalid message (None if it is missing), an error code, and what is wrong."""
     try:
         message = json.loads(text)
     except (ValueError, RecursionError) as error:

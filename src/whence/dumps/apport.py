@@ -32,7 +32,7 @@ KEPT = ("ExecutablePath", "Signal", "Date", "ProcStatus", "ProblemType")
 
 
 class ApportReport(NamedTuple):
-    """The facts of a .crash file about a process, and the offset of its core in the file (-1: it has none)."""
+    """The facts of a .crash file about a process, and the offset of its core in the file (-1 if missing)."""
 
     executable: str
     signal: int

@@ -321,9 +321,9 @@ class Minidump(Closing):
 
     def _processor(self, cpu: int | None) -> layout.Processor:
         """Return the processor by its number or, if that is unknown, by the first context."""
-        name = layout.PROCESSORS.get(-1 if cpu is None else cpu)
-        if name is not None:
-            return name
+        by_number = layout.PROCESSORS.get(-1 if cpu is None else cpu)
+        if by_number is not None:
+            return by_number
         machine = next(filter(None, (machine_of_context(context, self.order) for context in self._contexts())), 0)
         by_machine = {processor.machine: processor for processor in layout.PROCESSORS.values()}
         return by_machine.get(machine, layout.UNKNOWN_PROCESSOR)

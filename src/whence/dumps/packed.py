@@ -126,7 +126,7 @@ class _Steps:
         return b""
 
     def _begin(self) -> bool:
-        """Begin the next stream, after any padding of zeros. Return False if there is none."""
+        """Begin the next stream, after any padding of zeros. Return False at the end of the file."""
         rest = (self._decompressor.unused_data or b"").lstrip(b"\0")
         while len(rest) < len(self._magic) and (more := self._file.read(CHUNK)):
             rest = (rest + more).lstrip(b"\0")

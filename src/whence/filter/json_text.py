@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from operator import itemgetter
 
-JSON_TEXT = re.compile(rb'(?:\\n)?(?P<text>(?>(?:[^"\\]|\\[^n]){4,}))')  # a line; shorter ones have no frame
+JSON_TEXT = re.compile(rb'(?:\\n)?(?P<text>(?>(?:[^"\\]|\\[^n]){4,}))')  # a line with enough bytes for a frame
 JSON_ESCAPE = re.compile(rb"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>.))")
 JSON_LETTERS = {b"b": b"\b", b"f": b"\f", b"r": b"\r", b"t": b"\t"}
 

@@ -60,39 +60,24 @@ debugger_support+14: eval_breaker remote_debugger_support remote_debugging_enabl
 """
 HEAD_FIELDS = 3  # cookie, version, free_threaded
 
+OFFSETS_3_9 = {
+    "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 360, "gil.holder": 0,
+    "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 24, "interpreter_state.threads_head": 8,
+    "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
+    "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
+    "interpreter_frame.instr_ptr": 104, "code_object.filename": 104, "code_object.name": 112,
+    "code_object.linetable": 120, "code_object.firstlineno": 40, "code_object.co_code_adaptive": 0,
+}  # fmt: skip
 OLD_OFFSETS: dict[tuple[int, int], dict[str, int]] = {
     (3, 7): {
-        "runtime_state.interpreters_head": 24, "runtime_state.main": 32, "runtime_state.gil": 1272, "gil.holder": 0,
-        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 16, "interpreter_state.threads_head": 8,
-        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
-        "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
-        "interpreter_frame.instr_ptr": 104, "code_object.filename": 96, "code_object.name": 104,
-        "code_object.linetable": 112, "code_object.firstlineno": 36, "code_object.co_code_adaptive": 0,
+        **OFFSETS_3_9, "runtime_state.interpreters_head": 24, "runtime_state.main": 32, "runtime_state.gil": 1272,
+        "interpreter_state.id": 16, "code_object.filename": 96, "code_object.name": 104, "code_object.linetable": 112,
+        "code_object.firstlineno": 36,
     },
-    (3, 8): {
-        "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 1160, "gil.holder": 0,
-        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 16, "interpreter_state.threads_head": 8,
-        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
-        "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
-        "interpreter_frame.instr_ptr": 104, "code_object.filename": 104, "code_object.name": 112,
-        "code_object.linetable": 120, "code_object.firstlineno": 40, "code_object.co_code_adaptive": 0,
-    },
-    (3, 9): {
-        "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 360, "gil.holder": 0,
-        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 24, "interpreter_state.threads_head": 8,
-        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
-        "thread_state.current_frame": 24, "interpreter_frame.previous": 24, "interpreter_frame.executable": 32,
-        "interpreter_frame.instr_ptr": 104, "code_object.filename": 104, "code_object.name": 112,
-        "code_object.linetable": 120, "code_object.firstlineno": 40, "code_object.co_code_adaptive": 0,
-    },
+    (3, 8): {**OFFSETS_3_9, "runtime_state.gil": 1160, "interpreter_state.id": 16},
+    (3, 9): OFFSETS_3_9,
     (3, 10): {
-        "runtime_state.interpreters_head": 32, "runtime_state.main": 40, "runtime_state.gil": 360, "gil.holder": 0,
-        "gil.locked": 8, "interpreter_state.next": 0, "interpreter_state.id": 24, "interpreter_state.threads_head": 8,
-        "thread_state.next": 8, "thread_state.interp": 16, "thread_state.thread_id": 176,
-        "thread_state.current_frame": 24, "thread_state.cframe": 48, "cframe.previous": 8,
-        "interpreter_frame.previous": 24, "interpreter_frame.executable": 32, "interpreter_frame.instr_ptr": 96,
-        "code_object.filename": 104, "code_object.name": 112, "code_object.linetable": 120,
-        "code_object.firstlineno": 40, "code_object.co_code_adaptive": 0,
+        **OFFSETS_3_9, "thread_state.cframe": 48, "cframe.previous": 8, "interpreter_frame.instr_ptr": 96,
     },
     (3, 11): {
         "runtime_state.interpreters_head": 40, "runtime_state.main": 48, "runtime_state.gil": 368, "gil.holder": 0,
@@ -321,7 +306,7 @@ NAME_TEXT = re.compile(r"python3\.?([0-9]{1,2})(?![0-9])")
 
 
 def release_by_strings(data: bytes | memoryview) -> str:
-    """Return PY_VERSION by a file's strings, for versions without `Py_Version`; "" if they have none or several."""
+    """Return PY_VERSION by a file's strings, for versions without `Py_Version`; "" if it is missing or ambiguous."""
     versions = {match[0][:-1].rstrip(b"+").decode() for match in VERSION_TEXT.finditer(data)}
     return versions.pop() if len(versions) == 1 else ""
 

@@ -205,7 +205,7 @@ class MappedObject(ObjectFile):
     # symbols
 
     def read_symbol_table(self) -> SymbolTable | None:
-        """Return the symbols of `.symtab` in ELF's form; None if the file has none. Raises ObjectError."""
+        """Return the symbols of `.symtab` in ELF's form; None without a symbol table. Raises ObjectError."""
         return None
 
     @cached_property

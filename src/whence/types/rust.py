@@ -282,9 +282,9 @@ def linked_list(part: Part, depth: int) -> Value:
     def values() -> Iterator[Value]:
         address = pointer(head)
         for _ in range(count):
-            this = part.at(address, node)
-            yield this.member("element").value(depth + 1)
-            address = pointer(in_some(this.member("next")))
+            entry = part.at(address, node)
+            yield entry.member("element").value(depth + 1)
+            address = pointer(in_some(entry.member("next")))
 
     return elements(part, values(), count)
 

@@ -1023,7 +1023,7 @@ class Unwinder:
     # reading
 
     def return_above(self, cfa: int) -> int | None:
-        """Return where the first return address is shortly above the end of a frame, None without any.
+        """Return the address of the first return address shortly above the end of a frame; None if it is missing.
 
         A function without a caller, as the first of a coroutine, is at the end of its stack.
         """

@@ -26,7 +26,7 @@ def fill_tables(out: cython.uint[::1]) -> None:
 
 
 def crc32c(data: cython.const[cython.uchar][::1], value: cython.uint, tables: cython.const[cython.uint][::1]) -> int:
-    """Return the checksum of bytes that follow others, whose checksum is `value` (0 if there are none)."""
+    """Return the checksum of bytes that follow others, whose checksum is `value` (0 at the start)."""
     offset: cython.Py_ssize_t = 0
     size: cython.Py_ssize_t = data.shape[0]
     crc: cython.uint = ~value

@@ -236,7 +236,7 @@ def _name(elf: ElfFile, table: SymbolTable, symbol: int) -> bytes:
     return cstring(table.names[: start + NAME_LIMIT], start)
 
 
-class Machine(NamedTuple):
+class StubMachine(NamedTuple):
     """How a machine's stubs are decoded, and the types of the relocations that fill their slots."""
 
     decode: Callable[[ElfFile, Section], Iterator[tuple[int, int, int]]]
@@ -245,10 +245,10 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    constants.EM_X86_64: Machine(_x86_64, constants.R_X86_64_JUMP_SLOT, constants.R_X86_64_GLOB_DAT),
-    constants.EM_386: Machine(_i386, constants.R_386_JMP_SLOT, constants.R_386_GLOB_DAT),
-    constants.EM_AARCH64: Machine(_aarch64, constants.R_AARCH64_JUMP_SLOT, constants.R_AARCH64_GLOB_DAT),
-    constants.EM_ARM: Machine(_arm, constants.R_ARM_JUMP_SLOT, constants.R_ARM_GLOB_DAT),
-    constants.EM_S390: Machine(_s390x, constants.R_390_JMP_SLOT, constants.R_390_GLOB_DAT),
-    constants.EM_RISCV: Machine(_riscv, constants.R_RISCV_JUMP_SLOT, constants.R_RISCV_64),
+    constants.EM_X86_64: StubMachine(_x86_64, constants.R_X86_64_JUMP_SLOT, constants.R_X86_64_GLOB_DAT),
+    constants.EM_386: StubMachine(_i386, constants.R_386_JMP_SLOT, constants.R_386_GLOB_DAT),
+    constants.EM_AARCH64: StubMachine(_aarch64, constants.R_AARCH64_JUMP_SLOT, constants.R_AARCH64_GLOB_DAT),
+    constants.EM_ARM: StubMachine(_arm, constants.R_ARM_JUMP_SLOT, constants.R_ARM_GLOB_DAT),
+    constants.EM_S390: StubMachine(_s390x, constants.R_390_JMP_SLOT, constants.R_390_GLOB_DAT),
+    constants.EM_RISCV: StubMachine(_riscv, constants.R_RISCV_JUMP_SLOT, constants.R_RISCV_64),
 }
